@@ -58,7 +58,9 @@ def test_finds_the_encoding(encoding, said, guess):
     assert decode_text(TEXT.encode(encoding)) == (TEXT, said, guess)
 
 
-@pytest.mark.parametrize(("text", "encoding"), [("птица/сова\n", "koi8-r"), ("动物/猫头鹰\n动物/鸭子\n", "gbk")])
+@pytest.mark.parametrize(
+    ("text", "encoding"), [("птица/сова\n", "koi8-r"), ("动物/猫头鹰\n动物/鸭子\n", "gbk")]
+)
 def test_other_code_pages_are_named_or_refused(text, encoding):
     data = f"text,label\n{text}".encode(encoding)
     with pytest.raises(ValueError, match="line 2 is not UTF-8"):

@@ -16,8 +16,8 @@ from labeltree.data.named_data import get_dataset, list_datasets, require_files
 from labeltree.data.names.cleaning import Names
 from labeltree.data.shards.finding import find_shards
 from labeltree.data.source import Source
-from labeltree.data.tables.label_evidence import LabelEvidence
 from labeltree.data.table_columns import TABLE_SUFFIXES, is_table_file
+from labeltree.data.tables.label_evidence import LabelEvidence
 from labeltree.data.tables.table_source import open_shards, open_table
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.data.vectors.read_vector_files import VECTOR_SUFFIXES
@@ -169,6 +169,9 @@ def open_source(
             "take a name of 'labeltree data list'"
         )
     elif shards is not None:
+        if encoding is not None or sheet is not None:
+            what = "encoding" if encoding is not None else "sheet"
+            raise DataError(f"'{name}' are shards, which have no {what}; leave table.{what} out")
         source = open_shards(shards, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
     elif path.is_dir():
         source = open_folder(path, taxonomy=taxonomy, missing_labels=missing, **images)

@@ -22,7 +22,7 @@ from labeltree.data.table_forms.text_tables import TextTable
 from labeltree.data.table_forms.workbooks import read_sheet
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, read_parquet, stack_lists
-from labeltree.text_files import PACKED, split_packed
+from labeltree.text_files import PACKED, find_encoding, open_unpacked, split_packed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +35,7 @@ __all__ = [
     "cell_text",
     "is_table_file",
     "read_header",
+    "settings_of_another",
     "text_batches",
 ]
 
@@ -45,8 +46,10 @@ _RECORDS = (".jsonl", ".ndjson", ".json")
 _SHEETS = (".xlsx", ".xlsm")
 TABLE_SUFFIXES = (*_TEXTS, *_RECORDS, *_SHEETS, *PARQUET, ".zip")
 """The suffixes of tables; `.gz`, `.bz2`, `.xz` or `.zst` may follow those of text and JSON."""
+_START = 1 << 20  # bytes that tell the encoding of another table
 _TRIED = 1000  # cells that tell whether a column holds numbers
 _MISSING = ("na", "n/a", "null", "none")  # texts for a missing number
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -357,6 +360,19 @@ def _check_settings(path: Path, encoding: str | None, sheet: str | None) -> str:
     return kind
 
 
+def settings_of_another(path: Path, encoding: str | None, sheet: str | None) -> dict[str, str | None]:
+    """The encoding and the sheet of a table that were given for another one, where this one needs them."""
+    kind, _ = split_packed(path)
+    is_unknown = False
+    if encoding is not None and kind in (*_TEXTS, *_RECORDS) and path.is_file():
+        with _reading(path), open_unpacked(path) as file:
+            try:
+                is_unknown = find_encoding(file.read(_START), cut=True).is_guess
+            except ValueError:
+                is_unknown = True
+    return {"encoding": encoding if is_unknown else None, "sheet": sheet if kind in _SHEETS else None}
+
+
 def is_table_file(path: str | Path) -> bool:
     """Whether a file may be a table, by its name."""
     kind, packing = split_packed(path)
@@ -402,7 +418,9 @@ def read_header(path: Path, encoding: str | None = None, sheet: str | None = Non
     return DataTable(path, table.arrow.slice(0, 0), table.notes)
 
 
-def text_batches(path: Path, encoding: str | None = None, sheet: str | None = None) -> Iterator[pa.RecordBatch]:
+def text_batches(
+    path: Path, encoding: str | None = None, sheet: str | None = None
+) -> Iterator[pa.RecordBatch]:
     """The rows of a text file in batches of some megabytes; other files are read as a whole.
 
     Raises:

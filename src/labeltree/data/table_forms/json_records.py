@@ -6,9 +6,9 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from labeltree.text_files import decode_text, find_encoding, open_unpacked, read_unpacked
+from labeltree.text_files import decode_text, find_encoding, open_unpacked, read_unpacked, split_packed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +18,8 @@ __all__ = ["read_records"]
 _START = 1 << 20  # bytes that tell the encoding
 _LONGEST = 64 << 20  # characters of a line
 _MOST = 512 << 20  # characters of all
+_UNPACKED = 64 << 20  # characters of what is packed, or
+_RATIO = 30  # so many times its bytes
 _AT_ONCE = 1 << 14  # records that become a part of the table
 _COLUMNS = 10_000
 
@@ -69,16 +71,18 @@ def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, Any]]:
     with open_unpacked(path) as file:
         start = file.read(_START)
     coding = encoding or find_encoding(start, cut=len(start) >= _START).encoding
-    total = number = 0
+    packed, total, number = bool(split_packed(path)[1]), 0, 0
+    most = min(_MOST, max(_UNPACKED, _RATIO * path.stat().st_size)) if packed else _MOST
     with open_unpacked(path) as file:
-        text = io.TextIOWrapper(cast(IO[bytes], file), coding)
+        text = io.TextIOWrapper(file, coding)
         for line_number, line in enumerate(iter(lambda: text.readline(_LONGEST), ""), 1):
             total += len(line)
-            if len(line) >= _LONGEST or total > _MOST:
-                what = f"line {line_number} is longer" if len(line) >= _LONGEST else "it is longer"
+            if len(line) >= _LONGEST:
+                raise ValueError(f"line {line_number} is longer than {_LONGEST:,} characters")
+            if total > most:
                 raise ValueError(
-                    f"{what} than {min(_LONGEST, len(line)) if total <= _MOST else _MOST:,} characters; "
-                    "write large tables as .parquet"
+                    f"it has more than {most:,} characters{' unpacked' if packed else ''}; write large "
+                    "tables as .parquet"
                 )
             line = line.removeprefix("\ufeff").strip()
             if not line:

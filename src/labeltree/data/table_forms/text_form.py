@@ -113,14 +113,14 @@ def _best_form(text: str, first: str, preferred: str | None, cut: bool) -> TextF
     evenness = {mark: _evenness(text, form, cut) for mark, form in forms.items()}
     best = usual
     for mark, form in forms.items():
-        if len(form.header) < 2 or evenness[mark] < 0.5:
+        width, known = len(form.header), len(forms[best].header)
+        if width < 2 or evenness[mark] < 0.5:
             continue
-        wider = len(form.header) > len(forms[best].header) and mark != "|"
-        alike = evenness[best] >= _REGULAR and len(forms[best].header) > 1
-        if not alike and (evenness[mark] > evenness[best] or len(forms[best].header) < 2):
-            best = mark
-        elif alike and wider and evenness[mark] >= _REGULAR and preferred is None:
-            best = mark
+        if known < 2 or evenness[best] < _REGULAR:
+            better = known < 2 or evenness[mark] > evenness[best]
+        else:
+            better = width > known and evenness[mark] >= _REGULAR and mark != "|" and preferred is None
+        best = mark if better else best
     form = forms[best]
     if not form.single or '"' in text:
         return form
@@ -129,8 +129,11 @@ def _best_form(text: str, first: str, preferred: str | None, cut: bool) -> TextF
 
 def _evenness(text: str, form: TextForm, cut: bool) -> float:
     """Share of the records below the header that have as many cells as it."""
-    records = [record for record in _records(text, form.delimiter, form.quote, cut)[0] if any(record.cells)]
-    below = [len(record.cells) for record in records if record.above > form.skip]
+    below = [
+        len(record.cells)
+        for record in _records(text, form.delimiter, form.quote, cut)[0]
+        if any(record.cells) and record.above > form.skip
+    ]
     return sum(count == len(form.header) for count in below) / len(below) if below else 1.0
 
 
@@ -177,7 +180,9 @@ def _form_with(text: str, delimiter: str, quote: str | None, cut: bool) -> TextF
             f"{'is' if place == 1 else 'are'} not part of the table: {', '.join(lines[:5])}"
         )
     names = [name[1:-1].strip() for name in names] if single else names
-    return TextForm("", delimiter, quote, header.above, tuple(names), tuple(header.cells), single, tuple(notes))
+    return TextForm(
+        "", delimiter, quote, header.above, tuple(names), tuple(header.cells), single, tuple(notes)
+    )
 
 
 def _shown(cells: Sequence[str]) -> str:
@@ -188,8 +193,7 @@ def _shown(cells: Sequence[str]) -> str:
 def lines_above(rows: Sequence[Sequence[str]]) -> int:
     """How many of the first rows, none of which is blank, are titles or comments above the header.
 
-    A title fills the first cell alone, in a table of several columns, and is more than a word if it has no
-    further cells; the header below it has a name of its own, and no number, in every cell.
+    A title, which is more than a word, fills the first cell alone in a table of several columns; the header below it has a name of its own, and no number, in every cell.
     """
     counts = Counter(len(row) for row in rows)
     width = max(counts, key=lambda count: (counts[count], count))
@@ -211,9 +215,9 @@ def lines_above(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _is_title(row: Sequence[str], width: int) -> bool:
-    if width < 2 or not row[0].strip() or any(cell.strip() for cell in row[1:]):
-        return False
-    return len(row) == width or (len(row) == 1 and not row[0].strip().isidentifier())
+    text = row[0].strip()
+    alone = width > 1 and len(row) in (1, width) and not any(cell.strip() for cell in row[1:])
+    return alone and bool(text) and not text.isidentifier()
 
 
 def _is_single(cell: str) -> bool:

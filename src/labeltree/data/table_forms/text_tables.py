@@ -20,7 +20,7 @@ __all__ = ["TextTable"]
 
 _BLOCK = 4 << 20  # bytes that are read at once where a table is not read as a whole
 _LONGEST_ROW = 64 << 20  # bytes; Arrow takes blocks of this size
-_UNPACKED = 512 << 20  # unpacked bytes that are always read as a whole
+_UNPACKED = 256 << 20  # unpacked bytes that are always read as a whole
 _RATIO = 30  # allowed ratio of unpacked to packed bytes beyond that
 _SOUGHT = 256 << 20  # bytes among which what is no UTF-8 is sought
 _COUNTED = 1000  # ragged rows that are counted
@@ -123,7 +123,9 @@ class TextTable:
             data = file.read(_SOUGHT)
         known = find_encoding(data, cut=len(data) >= _SOUGHT)
         form = find_text_form(data[:START], "table", known.encoding)
-        told = f"the text is not UTF-8 and was read as {known.encoding}; --table.encoding NAME says what it is"
+        told = (
+            f"the text is not UTF-8 and was read as {known.encoding}; --table.encoding NAME says what it is"
+        )
         self.form = replace(self.form, encoding=known.encoding, notes=(*form.notes, told))
 
     def _reason(self, error: Exception) -> str:
@@ -134,7 +136,7 @@ class TextTable:
         if "invalid UTF8" in reason:
             return f"it is not UTF-8 ({reason}); save it as UTF-8, or say its encoding, --table.encoding NAME"
         if _UNEVEN.search(reason):
-            return self._ragged() or "its rows have different numbers of cells"
+            return self._ragged() or "its rows have different numbers of cells, or quotes are not closed"
         if reason.startswith("it "):
             return reason
         return "it is no table: a cell is not closed, or a row too long"
@@ -145,7 +147,7 @@ class TextTable:
 
         form = self.form
         with self._open() as file:
-            text = io.TextIOWrapper(cast(IO[bytes], file), form.encoding, "replace", newline="")
+            text = io.TextIOWrapper(file, form.encoding, "replace", newline="")
             try:
                 rows = ragged_records(iter(lambda: text.readline(_LONGEST_ROW), ""), form)
                 rows_found = list(itertools.islice(rows, _COUNTED))
@@ -155,7 +157,9 @@ class TextTable:
             return None
         line, cells = rows_found[0]
         count = f"{'at least ' * (len(rows_found) == _COUNTED)}{len(rows_found):,}"
-        what = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "'|'"}.get(form.delimiter, form.delimiter)
+        what = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "'|'"}.get(
+            form.delimiter, form.delimiter
+        )
         where = f" (line {form.skip + 1})" if form.skip else ""
         many = cells > len(form.header)
         remedy = (
@@ -225,9 +229,7 @@ def _options(form: TextForm, block: int, *, threads: bool) -> tuple[Any, Any, An
 
     encoding = "utf8" if form.encoding in ("utf-8", "utf-8-sig") else form.encoding
     return (
-        arrow_csv.ReadOptions(
-            block_size=block, use_threads=threads, skip_rows=form.skip, encoding=encoding
-        ),
+        arrow_csv.ReadOptions(block_size=block, use_threads=threads, skip_rows=form.skip, encoding=encoding),
         arrow_csv.ParseOptions(
             delimiter=form.delimiter,
             quote_char=form.quote or False,

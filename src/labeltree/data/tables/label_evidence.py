@@ -14,6 +14,7 @@ import numpy as np
 from labeltree.data.biology.rank_gaps import Gaps
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.table_columns import DataTable
+from labeltree.data.tables.label_columns import flag_columns
 from labeltree.data.tables.row_labels import TableLabels, label_nodes
 from labeltree.data.tables.sample_rows import SampleRows
 from labeltree.data.tables.votes import agreed_nodes, check_agreement, vote_note
@@ -198,7 +199,9 @@ def read_labels(
         parts = [_single(table, column) for column in columns]
         entries = [text for part, _ in parts for text in part]
         owner = np.concatenate([places for _, places in parts])
-    elif len(columns) == 1 and evidence.label_separator is None and (paths := _listed_paths(table, columns[0])):
+    elif (
+        len(columns) == 1 and evidence.label_separator is None and (paths := _listed_paths(table, columns[0]))
+    ):
         labels = label_nodes(paths, columns, taxonomy, missing, gaps, names, "/")
         told = (
             f"lists such as {paths.example} in '{columns[0]}' are read as paths, coarse to fine, since each "
@@ -208,6 +211,8 @@ def read_labels(
         return _label_samples(table, labels, np.arange(table.num_rows), columns, evidence, rows)
     elif len(columns) == 1 and (evidence.label_separator is not None or table.holds_lists(columns[0])):
         entries, owner = _several(table, columns[0], evidence.label_separator)
+    elif len(columns) > 1 and flag_columns(table, columns) == list(columns):
+        entries, owner = _flagged(table, columns)
     elif evidence.label_separator is not None:
         raise DataError(
             f"label_separator asks for one label column, of names or paths; there are {', '.join(columns)}: "
@@ -338,6 +343,19 @@ def _several(table: DataTable, column: str, separator: str | None) -> tuple[list
     parts = [[part.strip() for part in text.split(separator)] for text in texts]
     lists = [[part for part in cell if part] for cell in parts]
     return [part for cell in lists for part in cell], np.repeat(places, [len(cell) for cell in lists])
+
+
+def _flagged(table: DataTable, columns: Sequence[str]) -> tuple[list[str], Array]:
+    """The names of the columns that are 1, and the row of each."""
+    rows: list[Array] = []
+    for column in columns:
+        cells = table.cells(column)
+        is_one = np.array([float(text) == 1 for text in cells.texts] + [False])
+        rows.append(np.flatnonzero(is_one[cells.codes]))
+    owner = np.concatenate(rows)
+    entries = np.repeat(np.array(columns, dtype=object), [len(each) for each in rows])
+    order = np.argsort(owner, kind="stable")
+    return entries[order].tolist(), owner[order]
 
 
 def _looks_like_several(table: DataTable, columns: Sequence[str]) -> list[str]:

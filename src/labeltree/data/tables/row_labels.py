@@ -152,8 +152,8 @@ def _in_one_form(labels: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
         return labels, ()
     labels = [label and tuple(composed.get(name, name) for name in label) for label in labels]
     return labels, (
-        f"{some(map(composed.__getitem__, twins), 3)} {'is' if len(twins) == 1 else 'are'} written in two ways "
-        "that look the same (accents composed and decomposed, NFC and NFD), and each is one class",
+        f"{some(map(composed.__getitem__, twins), 3)} {'is' if len(twins) == 1 else 'are'} written in two "
+        "ways that look the same (accents composed and decomposed, NFC and NFD), and each is one class",
     )
 
 

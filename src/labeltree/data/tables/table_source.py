@@ -226,6 +226,9 @@ def _read_table(
 ) -> tuple[DataTable, list[str]]:
     """A table, with the columns of a file of labels if there is one, and sentences on how they met."""
     if path.suffix.lower() in VECTOR_SUFFIXES:
+        if encoding is not None or sheet is not None:
+            what = "encoding" if encoding is not None else "sheet"
+            raise DataError(f"'{path}' is a file of vectors, which has no {what}; leave table.{what} out")
         table: DataTable = read_vector_file(path)
     else:
         table = DataTable.read(path, encoding, sheet)
