@@ -235,13 +235,13 @@ def write_workbook(path, sheets):
 
 def test_workbooks(tmp_path):
     path = tmp_path / "t.xlsx"
-    table = [("Report", None, None), ("text", "label", "n"), ("x", "a", 1.0), (), ("y", "b")]
+    table = [("Report of 2023", None, None), ("text", "label", "n"), ("x", "a", 1.0), (), ("y", "b")]
     write_workbook(path, {"Empty": [], "Data": table, "Old": [("text", "label"), ("z", "c")]})
     source = open_source(path, keep_columns=["n"])
     assert labels(path) == ["a", "b"]
     assert source.attributes["n"].tolist() == ["1", ""]
     assert any("the sheet 'Data' is read" in note for note in source.notes)
-    assert any("'Report'" in note for note in source.notes)
+    assert any("'Report of 2023'" in note for note in source.notes)
     assert labels(path, sheet="Old") == ["c"]
     assert [sample.text() for sample in stream_samples(path, sheet="Old")] == ["z"]
     with pytest.raises(DataError, match="it has no sheet 'New', but 'Empty', 'Data', 'Old'"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,14 +31,21 @@ __all__ = [
 
 
 def open_taxonomy(
-    name: str, names: Names | None = None, synonyms: str | None = None, column: str | None = None
+    name: str,
+    names: Names | None = None,
+    synonyms: str | None = None,
+    column: Sequence[str] | str | None = None,
 ) -> tuple[AnyTaxonomy, Tensor | None]:
     """The taxonomy, and the labels of the samples, `(n,)` nodes, -1 where missing, if there are any.
 
-    For a table, `names` and `synonyms` are as in `open_data`, and what they changed is said on stderr.
-    `column` is that of whole paths, as in `read_form`; its samples are not counted.
+    For a table, `names` and `synonyms` are as in `open_data`, and how it was read is said on stderr.
+    `column` is that of whole paths, as in `read_form`, whose samples are not counted; or several columns of a
+    table, the levels, coarse to fine.
     """
-    if column is not None:
+    columns = [column] if isinstance(column, str) else list(column or ())
+    if len(columns) > 1:
+        return _named_labels(name, names or "exact", synonyms, columns)
+    if columns:
         from labeltree.errors import TaxonomyError
         from labeltree.taxonomy.forms import read_form
 
@@ -45,11 +53,11 @@ def open_taxonomy(
             raise TaxonomyError(
                 "--names and --synonyms do not go with --column, whose paths are read as they are"
             )
-        return read_form(name, "breadcrumbs", column=column), None
+        return read_form(name, "breadcrumbs", column=columns[0]), None
     if names is not None or synonyms is not None:
         return _named_labels(name, names or "exact", synonyms)
 
-    from labeltree.data import folder_labels, is_data_table, list_datasets, open_source, table_labels
+    from labeltree.data import folder_labels, is_data_table, list_datasets, open_source
     from labeltree.data.shards.finding import find_shards
     from labeltree.data.tables.table_source import shard_labels
     from labeltree.taxonomy import load_taxonomy
@@ -70,19 +78,22 @@ def open_taxonomy(
         source = open_source(name)
         return source.taxonomy, source.nodes
     if is_data_table(path):
-        return table_labels(path)
+        return _named_labels(name, "exact", None)
     return load_taxonomy(path), None
 
 
-def _named_labels(name: str, names: Names, synonyms: str | None) -> tuple[Taxonomy, Tensor]:
+def _named_labels(
+    name: str, names: Names, synonyms: str | None, columns: Sequence[str] = ()
+) -> tuple[Taxonomy, Tensor]:
+    from labeltree.data.opening_sources import is_vector_file
     from labeltree.data.table_columns import is_table_file
     from labeltree.data.tables.table_source import named_table_labels
     from labeltree.errors import DataError
 
-    if not is_table_file(name):
-        setting = "synonyms" if synonyms is not None else "names"
+    if not is_table_file(name) and not is_vector_file(name):
+        setting = "column" if columns else "synonyms" if synonyms is not None else "names"
         raise DataError(f"--{setting} is for tables of samples, not for '{name}'; leave it out")
-    labels = named_table_labels(Path(name), names, synonyms)
+    labels = named_table_labels(Path(name), names, synonyms, columns)
     for note in labels.notes:
         print(f"labeltree: {note}", file=sys.stderr)
     return labels.taxonomy, labels.nodes

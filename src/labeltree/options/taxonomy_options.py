@@ -33,6 +33,15 @@ AnyTaxonomyName = Annotated[str, Option(ANY, positional=True)]
 Column = Annotated[
     str | None, Option("the column of a .csv or .tsv that holds whole paths, A > B > C", metavar="NAME")
 ]
+Columns = Annotated[
+    Sequence[str] | None,
+    Option(
+        "the column of a table that holds whole paths, A > B > C; or, given several times, the columns of "
+        "its levels, coarse to fine",
+        metavar="NAME",
+        repeat=True,
+    ),
+]
 Names = Annotated[NameReading | None, Option("how names in a table are read (default: exact)")]
 _SYNONYMS = Option("a table with the columns synonym and accepted", metavar="FILE")
 Synonyms = Annotated[str | None, _SYNONYMS]
@@ -59,7 +68,7 @@ class ShowOptions(Options):
     _: KW_ONLY
     depth: Annotated[int | None, Option("draw the tree down to this depth")] = None
     children: Annotated[int, Option("draw at most this many children of a node")] = 20
-    column: Column = None
+    column: Columns = None
     names: Names = None
     synonyms: Synonyms = None
 
@@ -70,7 +79,7 @@ class CheckOptions(Options):
 
     taxonomy: AnyTaxonomyName
     _: KW_ONLY
-    column: Column = None
+    column: Columns = None
     names: Names = None
     synonyms: Synonyms = None
 

@@ -193,7 +193,8 @@ def _shown(cells: Sequence[str]) -> str:
 def lines_above(rows: Sequence[Sequence[str]]) -> int:
     """How many of the first rows, none of which is blank, are titles or comments above the header.
 
-    A title, which is more than a word, fills the first cell alone in a table of several columns; the header below it has a name of its own, and no number, in every cell.
+    A title, which is more than a word, fills the first cell alone in a table of several columns; the header
+    below it has a name of its own, and no number, in every cell.
     """
     counts = Counter(len(row) for row in rows)
     width = max(counts, key=lambda count: (counts[count], count))

@@ -543,9 +543,17 @@ def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
     return labels.taxonomy, labels.nodes
 
 
-def named_table_labels(path: Path, names: Names = "exact", synonyms: str | Path | None = None) -> TableLabels:
-    """The same with `names` and `synonyms` as `open_table` reads them, and notes on what they changed."""
-    return _labels_of(_read_table(path)[0], LabelNames(names, synonyms))
+def named_table_labels(
+    path: Path,
+    names: Names = "exact",
+    synonyms: str | Path | None = None,
+    columns: Sequence[str] = (),
+) -> TableLabels:
+    """The same with `names` and `synonyms` as `open_table` reads them, and the notes that it gives.
+
+    Of `columns`, if they are given, coarse to fine, or else those that `open_table` finds.
+    """
+    return _labels_of(_read_table(path)[0], LabelNames(names, synonyms), columns)
 
 
 def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
@@ -559,7 +567,10 @@ def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
     return labels.taxonomy, labels.nodes
 
 
-def _labels_of(table: DataTable, names: LabelNames | None = None) -> TableLabels:
+def _labels_of(table: DataTable, names: LabelNames | None = None, columns: Sequence[str] = ()) -> TableLabels:
+    if columns:
+        labels = label_nodes(table, [table.find(column) for column in columns], None, names=names)
+        return dataclasses.replace(labels, notes=(*table.notes, *labels.notes))
     try:
         if only_vectors(table):
             vectors = find_vectors(table, None, _named([*usual_label_columns(table), "group", "split"]))
@@ -571,7 +582,11 @@ def _labels_of(table: DataTable, names: LabelNames | None = None) -> TableLabels
         if not has_ids(table):  # images of occurrences may be found by a rule
             raise
         taken = set()
-    return label_nodes(table, find_label_columns(table, None, taken).columns, None, names=names)
+    of_labels = find_label_columns(table, None, taken)
+    labels = read_labels(
+        table, of_labels.columns, None, MissingNames(()), None, names or LabelNames(), None, LabelEvidence()
+    )
+    return dataclasses.replace(labels, notes=(*table.notes, *of_labels.notes, *labels.notes))
 
 
 def _taken_columns(
