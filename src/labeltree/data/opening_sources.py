@@ -21,6 +21,7 @@ from labeltree.data.tables.label_evidence import LabelEvidence
 from labeltree.data.tables.table_source import open_shards, open_table
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.data.vectors.read_vector_files import VECTOR_SUFFIXES
+from labeltree.data.vectors.vectors_of_others import is_clip_folder
 from labeltree.errors import DataError
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
@@ -33,6 +34,7 @@ from labeltree.taxonomy.versions.between_versions import (
     why_coarser,
 )
 
+_PICKLES = (".pkl", ".pickle", ".joblib")
 __all__ = ["check_named", "data_exist", "is_vector_file", "open_source", "with_missing_labels"]
 
 
@@ -149,8 +151,9 @@ def open_source(
         options = {"data_path": data_path, "missing_labels": missing_labels, **chosen, **both, **images}
         source = (_open_named_on if is_named else _open_both_versions)(spec, taxonomy, mapping, options)
         return _correct(source, corrections)
-    shards = None if is_named else find_shards(spec, image_column)
-    if chosen and (is_named or (path.is_dir() and shards is None)):
+    vectors = not is_named and (path.suffix.lower() in VECTOR_SUFFIXES or is_clip_folder(path))
+    shards = None if is_named or vectors else find_shards(spec, image_column)
+    if chosen and (is_named or (path.is_dir() and shards is None and not vectors)):
         what = "data set" if is_named else "folder"
         first = next(iter(chosen))
         if first == "evidence" and evidence is not None:
@@ -173,10 +176,17 @@ def open_source(
             what = "encoding" if encoding is not None else "sheet"
             raise DataError(f"'{name}' are shards, which have no {what}; leave table.{what} out")
         source = open_shards(shards, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
+    elif vectors:
+        source = open_table(path, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
     elif path.is_dir():
         source = open_folder(path, taxonomy=taxonomy, missing_labels=missing, **images)
-    elif is_table_file(path) or path.suffix.lower() in VECTOR_SUFFIXES:
+    elif is_table_file(path):
         source = open_table(path, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
+    elif path.suffix.lower() in _PICKLES and path.exists():
+        raise DataError(
+            f"'{name}' is a pickle, which may run any code and is not read; write its arrays with "
+            "np.savez('features.npz', vectors=array, label=labels)"
+        )
     elif path.exists():
         raise DataError(
             f"'{name}' is neither a folder nor a table ({', '.join((*TABLE_SUFFIXES, *VECTOR_SUFFIXES))}); "

@@ -225,7 +225,7 @@ def _read_table(
     sheet: str | None = None,
 ) -> tuple[DataTable, list[str]]:
     """A table, with the columns of a file of labels if there is one, and sentences on how they met."""
-    if path.suffix.lower() in VECTOR_SUFFIXES:
+    if path.suffix.lower() in VECTOR_SUFFIXES or path.is_dir():
         if encoding is not None or sheet is not None:
             what = "encoding" if encoding is not None else "sheet"
             raise DataError(f"'{path}' is a file of vectors, which has no {what}; leave table.{what} out")
