@@ -1,6 +1,7 @@
 """Tables in the forms that people save: encodings, separators, lines above the header, JSON, workbooks."""
 
 import bz2
+import csv
 import gzip
 import json
 import lzma
@@ -9,10 +10,12 @@ import zipfile
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from labeltree.data import open_source
 from labeltree.data.streaming import stream_samples
-from labeltree.data.table_columns import read_header
+from labeltree.data.table_columns import DataTable, read_header, text_batches
 from labeltree.data.table_forms import json_records, text_tables, workbooks
 from labeltree.data.tables.label_evidence import LabelEvidence
 from labeltree.errors import DataError, TaxonomyError
@@ -148,8 +151,8 @@ def test_ragged_rows_are_named_by_line(tmp_path):
         open_source(path)
     with pytest.raises(DataError, match="line 4 has 2 cells"):
         list(stream_samples(path))
-    path.write_text("# c\ntext,label\na,b,c\n")
-    with pytest.raises(DataError, match=r"line 3 has 3 cells where the header \(line 2\) has 2 .*enclose"):
+    path.write_text("# c\ntext,label\nx,y\na,b,c\n")
+    with pytest.raises(DataError, match=r"line 4 has 3 cells where the header \(line 2\) has 2 .*enclose"):
         open_source(path)
 
 
@@ -288,3 +291,113 @@ def test_a_workbook_that_declares_entities_is_refused(tmp_path):
             new.writestr(name, b'<!DOCTYPE a [<!ENTITY b "c">]>' + content if "sheet1" in name else content)
     with pytest.raises(DataError, match="declares a document type"):
         open_source(tmp_path / "u.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("array.jsonl", '[{"text": "a", "label": "x"}, {"text": "b", "label": "y"}]'),
+        ("lines.json", '{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}\n'),
+        ("columns.json", '{"text": {"0": "a", "1": "b"}, "label": {"0": "x", "1": "y"}}'),
+        ("lists.json", '{"text": ["a", "b"], "label": ["x", "y"]}'),
+        ("data.json", '{"schema": {}, "data": [{"text": "a", "label": "x"}, {"text": "b", "label": "y"}]}'),
+        ("bytes.csv", "text,label\na,b'x'\nb,b'y'\n"),
+    ],
+)
+def test_other_ways_to_write_records(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    assert labels(tmp_path / name) == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("t.csv", gzip.compress(b"text,label\n"), "packed by gzip; let its name end in .gz"),
+        ("t.csv", b"PK\x03\x04", "a zip file or a workbook"),
+        ("t.xls", b"\xd0\xcf\x11\xe0", "a workbook of another kind; save it as .xlsx or .csv"),
+        ("t.csv.gz", b"text,label\n", "its packing is damaged"),
+        ("t.csv", b"text,label\n1,a,x\n2,b,y\n", "name that column in the header"),
+        ("t.json", b'{"images": [], "annotations": []}', "is no list of records"),
+    ],
+)
+def test_what_is_refused_with_a_remedy(tmp_path, name, content, said):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=said):
+        open_source(tmp_path / name)
+
+
+def test_images_named_in_the_other_form_of_unicode(tmp_path, write_image):
+    composed, decomposed = (unicodedata.normalize(form, "café.png") for form in ("NFC", "NFD"))
+    write_image(tmp_path / decomposed)
+    (tmp_path / "t.csv").write_text(f"image,label\n{composed},x\n", "utf-8")
+    assert len(open_source(tmp_path / "t.csv")) == 1
+    (sample,) = stream_samples(tmp_path / "t.csv")
+    assert sample.content == tmp_path / decomposed
+
+
+PIECES = st.sampled_from(
+    [
+        *(
+            b",",
+            b";",
+            b"\t",
+            b"|",
+            b'"',
+            b"'",
+            b"\n",
+            b"\r",
+            b"\0",
+            b"#",
+            b"sep=;\n",
+            b"text",
+            b"label",
+            b"a",
+        ),
+        *(b" ", b"{", b"}", b"[", b'{"text": "a"}', b"\xff\xfe", b"\xef\xbb\xbf", b"\xe9", b"\xc3\xa9", b"1"),
+    ]
+)
+
+
+@given(
+    content=st.lists(PIECES, max_size=40).map(b"".join),
+    name=st.sampled_from(["t.csv", "t.tsv", "t.jsonl", "t.json"]),
+)
+@settings(max_examples=150, deadline=None)
+def test_any_text_is_read_or_refused_in_one_sentence(tmp_path_factory, content, name):
+    path = tmp_path_factory.getbasetemp() / name
+    path.write_bytes(content)
+    table, said = None, ""
+    try:
+        table = DataTable.read(path)
+    except DataError as error:
+        said = str(error)
+    if table is None:
+        assert said.startswith(f"the table '{path}' cannot be read: ")
+        assert "\n" not in said
+        return
+    assert read_header(path).columns == table.columns
+    assert sum(map(len, text_batches(path))) == table.num_rows
+    for column in table.columns:
+        if not table.holds_lists(column):
+            table.cells(column)
+
+
+@given(
+    rows=st.lists(
+        st.tuples(*[st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)] * 3),
+        min_size=2,
+        max_size=6,
+    ),
+    separator=st.sampled_from(",;\t|"),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
+)
+@settings(max_examples=100, deadline=None)
+def test_what_is_written_is_read(tmp_path_factory, rows, separator, encoding):
+    path = tmp_path_factory.getbasetemp() / "w.csv"
+    with path.open("w", encoding=encoding, newline="") as file:
+        writer = csv.writer(file, delimiter=separator, quoting=csv.QUOTE_ALL)
+        writer.writerows([("text", "label", "source"), *rows])
+    table = DataTable.read(path)
+    assert table.columns == ["text", "label", "source"]
+    read = [[cell.as_py() for cell in table.arrow.column(place)] for place in range(3)]
+    assert [tuple(cell or "" for cell in row) for row in zip(*read, strict=True)] == rows

@@ -308,7 +308,7 @@ def test_names_of_samples_with_dots(tmp_path, stems, names):
     path = write_tar(tmp_path / "s.tar", members)
     source = open_source(path)
     assert source.taxonomy.decode(source.nodes) == LABELS
-    assert [sample.name for sample in stream_samples(path)] == [f"s/{name}.png" for name in names]
+    assert [sample.name for sample in stream_samples(path)] == [f"s.tar/{name}.png" for name in names]
 
 
 def test_extensions_with_dots_stay(tmp_path):

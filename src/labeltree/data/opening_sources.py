@@ -187,6 +187,8 @@ def open_source(
             f"'{name}' is a pickle, which may run any code and is not read; write its arrays with "
             "np.savez('features.npz', vectors=array, label=labels)"
         )
+    elif path.suffix.lower() in (".xls", ".xlsb", ".ods", ".numbers") and path.exists():
+        raise DataError(f"'{name}' is a workbook of another kind; save it as .xlsx or .csv")
     elif path.exists():
         raise DataError(
             f"'{name}' is neither a folder nor a table ({', '.join((*TABLE_SUFFIXES, *VECTOR_SUFFIXES))}); "

@@ -64,9 +64,9 @@ def tar_samples(path: str) -> Iterator[TarSample]:
     """The samples of a tar file, in order; only the members' headers are read.
 
     The name of a sample ends at the first dot of its file names, as WebDataset has it, unless the first
-    members of the shard show that names have dots (`a1.5x.jpg`, `a1.5x.cls`): texts such as `cls` all follow a
-    further dot; or what stands between the first and the last dot belongs to one sample each. Then it ends at
-    the last dot.
+    members of the shard show that names have dots (`a1.5x.jpg`, `a1.5x.cls`): texts such as `cls` all follow
+    a further dot; or what stands between the first and the last dot belongs to one sample each. Then it ends
+    at the last dot.
 
     Directories, links, what systems leave (see `is_system_file`), files without an extension and WebDataset's
     `__…` members are passed over.

@@ -29,14 +29,14 @@ def read_records(path: Path, suffix: str, encoding: str | None = None) -> pa.Tab
 
     Args:
         path: The file, which may be packed.
-        suffix: `.json`, a list of records; else one a line.
+        suffix: `.json`, a list of records, or columns as lists; else one a line, unless it is a list.
         encoding: Its encoding; None = found.
 
     Raises:
         OSError: If it cannot be read.
         ValueError: If it holds something else; the message is the reason.
     """
-    records = _listed(path, encoding) if suffix == ".json" else _lines(path, encoding)
+    records = _listed(path, encoding) if _is_list(path, suffix, encoding) else _lines(path, encoding)
     parts: list[dict[str, list[Any]]] = []
     counts: list[int] = []
     columns: dict[str, None] = {}
@@ -65,6 +65,21 @@ def _flat(record: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
+
+
+def _is_list(path: Path, suffix: str, encoding: str | None) -> bool:
+    """Whether a file is one value of JSON rather than one a line."""
+    with open_unpacked(path) as file:
+        start = file.read(_START)
+    coding = encoding or find_encoding(start, cut=len(start) >= _START).encoding
+    text = start.decode(coding, "ignore").removeprefix("\ufeff").lstrip()
+    first, _, rest = text.partition("\n")
+    if suffix != ".json":
+        return text.startswith("[")
+    try:
+        return not (rest.strip() and isinstance(json.loads(first), dict))
+    except (ValueError, RecursionError):
+        return True
 
 
 def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, Any]]:
@@ -96,6 +111,8 @@ def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, Any]]:
 
 def _listed(path: Path, encoding: str | None) -> Iterator[tuple[int, Any]]:
     content = _parsed(decode_text(read_unpacked(path, _MOST), encoding).text, "it")
+    if isinstance(content, dict) and (columns := _columns(content)) is not None:
+        content = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if isinstance(content, dict):
         lists = [value for value in content.values() if isinstance(value, list)]
         content = lists[0] if len(lists) == 1 and len(content) <= 2 else content
@@ -105,6 +122,18 @@ def _listed(path: Path, encoding: str | None) -> Iterator[tuple[int, Any]]:
         if not isinstance(record, dict):
             raise ValueError(f"entry {number + 1} of its list is no record; {_WHAT}")
         yield number, record
+
+
+def _columns(content: dict[str, Any]) -> dict[str, list[Any]] | None:
+    """The columns of a table that is written column by column, as pandas does by default; else None."""
+    columns: dict[str, list[Any]] = {}
+    for name, values in content.items():
+        if isinstance(values, dict) and list(values) == [str(row) for row in range(len(values))]:
+            values = list(values.values())
+        if not isinstance(values, list) or any(isinstance(value, dict) for value in values):
+            return None
+        columns[name] = values
+    return columns if len(columns) > 1 and len({len(values) for values in columns.values()}) == 1 else None
 
 
 def _parsed(text: str, where: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -22,6 +23,15 @@ _SEP = re.compile(r'"?sep=(.)"?[ \t]*[\r\n]+', re.IGNORECASE)
 _QUOTED = re.compile(r'(?<![^\t\n])"[^"]*+(?:""[^"]*+)*+"(?=[\t\r\n]|\Z)')
 _UNFINISHED = re.compile(r'(?<![^\t\n])"(?:[^"]|""){0,65536}+\Z')
 _BY_SUFFIX = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
+_NO_TEXT = {
+    b"\x1f\x8b": "packed by gzip; let its name end in .gz",
+    b"BZh": "packed by bzip2; let its name end in .bz2",
+    b"\xfd7zXZ\0": "packed by xz; let its name end in .xz",
+    b"\x28\xb5\x2f\xfd": "packed by Zstandard; let its name end in .zst",
+    b"PK\x03\x04": "a zip file or a workbook; let its name end in .zip or .xlsx",
+    b"\xd0\xcf\x11\xe0": "an old workbook; save it as .xlsx or .csv",
+    b"PAR1": "Parquet; let its name end in .parquet",
+}
 _NUMBER = re.compile(r"[-+]?[\d.,]+%?")
 _SHOWN = 40  # characters of a line that a note shows
 
@@ -75,6 +85,9 @@ def find_text_form(start: bytes, name: str, encoding: str | None = None) -> Text
     Raises:
         ValueError: If it is empty, or its header cannot be read; the message is the reason.
     """
+    for mark, what in _NO_TEXT.items():
+        if start.startswith(mark):
+            raise ValueError(f"it is no text, but {what}")
     cut = len(start) >= START
     known = find_encoding(start, cut=cut) if encoding is None else None
     coding = encoding or (known.encoding if known is not None else "")
@@ -85,9 +98,11 @@ def find_text_form(start: bytes, name: str, encoding: str | None = None) -> Text
             "wrong, say its encoding, --table.encoding NAME"
         )
     try:
-        text = start.decode(coding, "ignore").removeprefix("\ufeff")
+        text = codecs.getincrementaldecoder(coding)().decode(start, final=not cut).removeprefix("\ufeff")
     except LookupError:
         raise ValueError(f"the encoding {coding!r} is unknown; utf-8, utf-16 and cp1252 are common") from None
+    except UnicodeError as error:
+        raise ValueError(f"it is no {coding.removesuffix('-sig')} ({error})") from error
     said = _SEP.match(text)
     if said is not None:
         form = _form_with(text[said.end() :], said[1], '"', cut)
@@ -111,16 +126,17 @@ def _best_form(text: str, first: str, preferred: str | None, cut: bool) -> TextF
     usual = preferred or next((mark for mark in ",;\t" if mark in first), ",")
     forms = {mark: _form_with(text, mark, '"', cut) for mark in dict.fromkeys([usual, *",;\t|"])}
     evenness = {mark: _evenness(text, form, cut) for mark, form in forms.items()}
-    best = usual
-    for mark, form in forms.items():
-        width, known = len(form.header), len(forms[best].header)
-        if width < 2 or evenness[mark] < 0.5:
-            continue
-        if known < 2 or evenness[best] < _REGULAR:
-            better = known < 2 or evenness[mark] > evenness[best]
-        else:
-            better = width > known and evenness[mark] >= _REGULAR and mark != "|" and preferred is None
-        best = mark if better else best
+    even = {mark for mark, form in forms.items() if len(form.header) > 1 and evenness[mark] >= _REGULAR}
+    least = min((forms[mark].skip for mark in even), default=None)
+    if least is not None:  # what needs no titles above the header
+        even = {mark for mark in even if forms[mark].skip == least}
+        best = usual if usual in even else next(mark for mark in forms if mark in even)
+        wider = [mark for mark in forms if mark in even - {"|"} and preferred is None]
+        best = max([best, *wider], key=lambda mark: len(forms[mark].header))
+    else:
+        split = [mark for mark, form in forms.items() if len(form.header) > 1 and evenness[mark] >= 0.5]
+        first = usual if len(forms[usual].header) > 1 else next(iter(split), usual)
+        best = max([first, *split], key=lambda mark: evenness[mark])
     form = forms[best]
     if not form.single or '"' in text:
         return form

@@ -161,12 +161,14 @@ class TextTable:
             form.delimiter, form.delimiter
         )
         where = f" (line {form.skip + 1})" if form.skip else ""
-        many = cells > len(form.header)
-        remedy = (
-            f"enclose cells that hold {what} in double quotes"
-            if many
-            else "fill in the cells that are missing"
-        )
+        if {cells for _, cells in rows_found} == {len(form.header) + 1} and line == form.skip + 2:
+            remedy = (
+                "if all rows have one cell more, name that column in the header, or remove lines above it"
+            )
+        elif cells > len(form.header):
+            remedy = f"enclose cells that hold {what} in double quotes"
+        else:
+            remedy = "fill in the cells that are missing"
         return (
             f"line {line} has {cells} cell{'s' * (cells != 1)} where the header{where} has "
             f"{len(form.header)} ({count} such row{'s' * (len(rows_found) != 1)}); {remedy}"

@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+_BYTES = re.compile(r"b'[\x20-\x26\x28-\x5b\x5d-\x7e]+'|b\"[\x20\x21\x23-\x5b\x5d-\x7e]+\"")
 _WHOLE = re.compile(r"[0-9]{1,9}(\.0+)?")  # tables with empty cells are often written with 4.0 for 4
 
 
@@ -114,6 +115,9 @@ def label_nodes(
         else:
             labels = texts if taxonomy is not None else [_path(text) for text in texts]
         notes = (*notes, *crumbs)
+    if len(columns) == 1 and (plain := _without_bytes(labels)) is not None:
+        labels = plain
+        notes = (*notes, "labels written as b'…' are read without it")
     if taxonomy is None:
         labels, twins = _in_one_form(labels)
         notes = (*notes, *twins)
@@ -141,6 +145,16 @@ def label_nodes(
     unlabelled = unlabelled[~np.isin(unlabelled, unused.rows)]
     unused += UnusedRows.because(unlabelled, columns, "it has no label")
     return TableLabels(taxonomy, nodes, notes, unused)
+
+
+def _without_bytes(labels: list[Any]) -> list[Any] | None:
+    """Labels that are all written as bytes, `b'dog'`, without that; None if some are not."""
+    there = [label if isinstance(label, str) else join_path(label) for label in labels if label]
+    if not there or not all(map(_BYTES.fullmatch, there)):
+        return None
+    texts = [label and (label if isinstance(label, str) else join_path(label))[2:-1] for label in labels]
+    as_paths = any(isinstance(label, tuple) for label in labels)
+    return [text and _path(text) for text in texts] if as_paths else texts
 
 
 def _in_one_form(labels: list[Any]) -> tuple[list[Any], tuple[str, ...]]:

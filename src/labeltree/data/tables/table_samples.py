@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import shlex
+import unicodedata
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -451,7 +452,7 @@ def image_path(
         DataError: If it is no file name, or a relative one that leads out of the folder.
     """
     if _NOT_PLAIN.search(text) is None:
-        return f"{root.rstrip(os.sep)}{os.sep}{text}"
+        return _as_on_disk(f"{root.rstrip(os.sep)}{os.sep}{text}")
     file = os.path.normpath(os.path.join(root, text))
     if "\0" in text or (not os.path.isabs(text) and os.path.commonpath((root, file)) != root):
         why = "is no file name" if "\0" in text else "lies outside the table's folder"
@@ -459,4 +460,12 @@ def image_path(
             f"{table}, row {rows_of(text)[0]}: the image {text!r} {why} (column '{column}'); "
             "write its absolute path, or move the table"
         )
-    return file
+    return _as_on_disk(file)
+
+
+def _as_on_disk(file: str) -> str:
+    """The path with its accented letters composed or decomposed as those of the file are."""
+    if file.isascii() or os.path.lexists(file):
+        return file
+    forms = (unicodedata.normalize(form, file) for form in ("NFC", "NFD"))
+    return next((form for form in forms if os.path.lexists(form)), file)
