@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from labeltree.data import open_source
 from labeltree.data.streaming import stream_samples
 from labeltree.data.table_columns import DataTable, read_header, text_batches
-from labeltree.data.table_forms import json_records, text_tables, workbooks
+from labeltree.data.table_forms import record_tables, text_tables, workbooks
 from labeltree.data.tables.label_evidence import LabelEvidence
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
@@ -263,14 +263,14 @@ def test_a_workbook_without_openpyxl_names_the_extra(tmp_path, monkeypatch):
 
 def test_bombs_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(text_tables, "_UNPACKED", 1 << 20)
-    monkeypatch.setattr(json_records, "_UNPACKED", 1 << 20)
+    monkeypatch.setattr(record_tables, "_UNPACKED", 1 << 20)
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"text,label\n" + b"a,b\n" * 500_000))
     with pytest.raises(DataError, match="unpacks to more"):
         open_source(tmp_path / "t.csv.gz")
     (tmp_path / "t.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a", "label": "b"}\n' * 100_000))
     with pytest.raises(DataError, match="more than 1,048,576 characters unpacked"):
         open_source(tmp_path / "t.jsonl.gz")
-    monkeypatch.setattr(json_records, "_LONGEST", 1000)
+    monkeypatch.setattr(record_tables, "_LONGEST", 1000)
     (tmp_path / "t.jsonl").write_text('{"text": "' + "a" * 2000)
     with pytest.raises(DataError, match="line 1 is longer than 1,000 characters"):
         open_source(tmp_path / "t.jsonl")

@@ -17,7 +17,7 @@ import numpy as np
 
 from labeltree.data.biology.darwin_core_archive import is_archive, read_archive
 from labeltree.data.biology.ranks import term_of
-from labeltree.data.table_forms.json_records import read_records
+from labeltree.data.table_forms.record_tables import read_records
 from labeltree.data.table_forms.text_tables import TextTable
 from labeltree.data.table_forms.workbooks import read_sheet
 from labeltree.errors import DataError
