@@ -6,6 +6,7 @@ import bz2
 import codecs
 import gzip
 import lzma
+import os
 import re
 import zlib
 from pathlib import Path
@@ -54,7 +55,7 @@ class DecodedText(NamedTuple):
     is_guess: bool
 
 
-def split_packed(path: str | Path) -> tuple[str, str]:
+def split_packed(path: str | os.PathLike[str]) -> tuple[str, str]:
     """The suffix of a file without that of its packing, and the latter: `.csv` and `.gz` of `a.csv.gz`."""
     path = Path(path)
     last = path.suffix.casefold()
@@ -63,13 +64,13 @@ def split_packed(path: str | Path) -> tuple[str, str]:
     return last, ""
 
 
-def open_unpacked(path: str | Path) -> IO[bytes]:
+def open_unpacked(path: str | os.PathLike[str]) -> IO[bytes]:
     """Open a file to be read, unpacked if its suffix is one of `PACKED`.
 
     Raises:
         OSError: If it cannot be opened, or is a pipe, socket or device.
     """
-    check_regular(path)
+    check_regular(Path(path))
     packing = split_packed(path)[1]
     if packing == ".gz":
         return cast(IO[bytes], gzip.open(path, "rb"))
@@ -84,7 +85,7 @@ def open_unpacked(path: str | Path) -> IO[bytes]:
     return Path(path).open("rb")
 
 
-def read_unpacked(path: str | Path, most: int = _MOST) -> bytes:
+def read_unpacked(path: str | os.PathLike[str], most: int = _MOST) -> bytes:
     """All bytes of a file, unpacked.
 
     Raises:

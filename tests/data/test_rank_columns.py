@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from labeltree.data import Source, open_source
 from labeltree.data.biology.rank_gaps import LabelFinder, bridge, has_gap
-from labeltree.data.biology.ranks import Ranks, rank_of
 from labeltree.data.tables.table_source import table_labels
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.ranks import Ranks, rank_of
 
 HEAD = ("kingdom", "class", "order", "family", "genus", "species")
 TIT = ("Animalia", "Aves", "Passeriformes", "Paridae", "Parus", "Parus major")

@@ -1,12 +1,18 @@
-"""Every figure of docs/findings.md and docs/choose.md is in the results of the studies linked beside it."""
+"""The figures of docs/findings.md are made from the results of the studies, and so are its charts.
 
+Every figure of docs/choose.md is in the results of the studies linked beside it.
+"""
+
+import importlib.util
 import json
 import re
+import sys
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 import pytest
 from scipy.stats import ttest_ind
@@ -34,13 +40,9 @@ METHODS = {
 Scores = dict[str, dict[str, list[float]]]
 
 
-PARTS = ("What should I use?", "Claims of the papers", "Our own questions")
-END = re.compile(r"\*\*How sure:\*\* (.+?)\*\*Seeds:\*\* ([^.]+)\. \*\*Stud(?:y|ies):\*\* (.+)")
-
-
 @dataclass(frozen=True)
 class Row:
-    """A section of findings.md or a row of choose.md: what is claimed, what is said of it, its studies."""
+    """A row of choose.md: what is claimed, what is said of it, its studies."""
 
     claim: str
     said: str
@@ -50,21 +52,6 @@ class Row:
 
 def linked_studies(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\]\(\.\./studies/([\w-]+)/README\.md\)", text))
-
-
-def sections() -> list[Row]:
-    text = (ROOT / "docs" / "findings.md").read_text("utf-8")
-    found = []
-    for part in PARTS:
-        _, *rest = text.split(f"\n## {part}\n")[1].split("\n## ")[0].split("\n### ")
-        for section in rest:
-            claim, *paragraphs = section.split("\n\n")
-            said = " ".join(" ".join(p.split()) for p in paragraphs if not p.startswith("*Source:*"))
-            end = END.search(said)
-            assert end, f"{claim}: no end with how sure, seeds and studies"
-            sure, seeds, studies = end.groups()
-            found.append(Row(claim, f"{said[: end.start()]} {sure}", seeds, linked_studies(studies)))
-    return found
 
 
 def rows() -> list[Row]:
@@ -115,12 +102,11 @@ def sources(row: Row, average: str, spread: str) -> set[tuple[str, str, str]]:
     }
 
 
-ROWS = sections() + rows()
+ROWS = rows()
 
 
 def test_all_rows_are_read() -> None:
-    assert len(sections()) >= 37
-    assert len(rows()) >= 9
+    assert len(ROWS) >= 9
     assert all(row.studies and VERDICT.search(row.said) for row in ROWS)
 
 
@@ -163,12 +149,103 @@ def test_seeds_are_counted(row: Row) -> None:
     assert counts == (said * len(counts) if len(said) == 1 else said)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.claim[:40])
-def test_every_study_has_the_methods_of_the_claim(row: Row) -> None:
-    claimed = row.claim
+SPEC = importlib.util.spec_from_file_location("findings_script", ROOT / "studies" / "findings.py")
+assert SPEC is not None
+assert SPEC.loader is not None
+findings: Any = importlib.util.module_from_spec(SPEC)
+sys.modules[SPEC.name] = findings
+SPEC.loader.exec_module(findings)
+CONTENT = findings.read_findings()
+ENTRIES = [entry for part in ("claims", "questions", "objectives") for entry in CONTENT[part]]
+
+
+def test_page_and_charts_are_made_from_the_results() -> None:
+    for path, text in findings.made().items():
+        assert (ROOT / path).read_text("utf-8") == text, f"{path}: run python studies/findings.py"
+
+
+def test_nothing_is_left_out() -> None:
+    assert len(CONTENT["claims"]) >= 34
+    assert len(ENTRIES) >= 53
+    assert sum(len(entry["evidence"]) for entry in ENTRIES) >= 200
+    assert len(CONTENT["charts"]) == 6
+    assert {claim["verdict"] for claim in CONTENT["claims"]} == set(findings.VERDICTS)
+
+
+def test_prose_has_no_figure_of_its_own() -> None:
+    """What stands between the marks is made; planted errors are compared with their benchmark elsewhere."""
+    page = (ROOT / findings.PAGE).read_text("utf-8")
+    assert page.count("<!-- made by studies/findings.py: ") == page.count("<!-- end -->") == 6
+    page = findings._MARK.sub("", page)
+    page = page.split("\n## Planted label errors")[0]
+    assert not re.findall(r"(?<![\w-])[-−+]?\d*\.\d+", SETTING.sub("", page))
+
+
+def test_the_page_is_short() -> None:
+    page = re.sub(
+        r"<details>.*?</details>|<!--.*?-->", "", (ROOT / findings.PAGE).read_text("utf-8"), flags=re.DOTALL
+    )
+    words = [word for word in re.sub(r"\]\([^)]*\)", "]", page).split() if re.search(r"\w", word)]
+    assert len(words) <= 2500
+
+
+@pytest.mark.parametrize("claim", CONTENT["claims"], ids=lambda claim: claim["claim"][:40])
+def test_verdicts_are_what_the_seeds_say(claim: dict[str, Any]) -> None:
+    first = claim["evidence"][0]
+    better, worse = first.decided and first.lead.mean > 0, first.decided and first.lead.mean < 0
+    if claim.get("level"):  # the claim is that there is no difference
+        fits = {"held": not first.decided, "did not hold": worse, "cannot tell": not first.decided}
+    else:
+        fits = {"held": better, "did not hold": not better, "cannot tell": not first.decided}
+    assert fits[claim["verdict"]]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["claim"][:40])
+def test_a_claim_is_measured_of_the_methods_that_it_names(entry: dict[str, Any]) -> None:
+    measured = [name for one in entry["evidence"] for name in (one.method, one.other or "")]
     for name, pattern in METHODS.items():
-        if name == "LAM" and "HWC+LAM" in claimed:
-            continue
-        if re.search(pattern, claimed):
-            for study in row.studies:
-                assert any(re.search(pattern, method) for method in scores(study)), f"{study} has no {name}"
+        if re.search(pattern, entry["claim"]) and not (name == "LAM" and "HWC+LAM" in entry["claim"]):
+            assert any(re.search(pattern, method) for method in measured), name
+
+
+def test_what_is_said_above_the_charts() -> None:
+    rows = {score: list(findings.chart_rows(CONTENT["charts"], score)) for score in findings.CHARTS}
+    beyond = {
+        score: [leads[1].mean for _, _, leads in each if leads[1] is not None] for score, each in rows.items()
+    }
+    assert [len(each) for each in beyond.values()] == [24] * 4
+    assert min(beyond["embeddings/ahp"]) > 0
+    assert min(beyond["embeddings/parent_violations"]) > 0
+    assert sum(lead > 0 for lead in beyond["embeddings/map_at_r"]) == 23
+    for data, _, leads in rows["features/top1"]:
+        assert data.startswith("Drawings") or leads[0] is None or abs(leads[0].mean) < 0.02
+    gains = sorted(leads[0].mean for _, _, leads in rows["embeddings/ahp"] if leads[0] is not None)
+    assert (round(gains[-1], 2), round(gains[-2], 2)) == (0.12, 0.03)
+    packages = [leads[1].mean for data, _, leads in rows["features/top1"] if "Debian" in data]
+    assert max(packages) < 0
+
+
+@pytest.mark.parametrize("metric", ["hierarchical_f1", "ahp"])
+def test_the_confirmation_is_drawn_as_its_page_says(metric: str) -> None:
+    page = (ROOT / "docs" / "confirmation.md").read_text("utf-8")
+    column = {"hierarchical_f1": 1, "ahp": 4}[metric]
+    drawn = list(findings.confirmed(metric))
+    assert len(drawn) == 7
+    for name, (candidate, features) in drawn:
+        cells = re.search(rf"^\| {name} \|(.*[+−]\.\d+ to .*)\|$", page, re.MULTILINE)
+        assert cells is not None
+        shown = [cell.strip().replace("−", "-") for cell in f"{name}|{cells[1]}".split("|")]
+        assert float(shown[column]) == candidate.mean
+        assert [float(end) for end in shown[column + 1].split(" to ")] == [candidate.low, candidate.high]
+        assert features.low != features.low  # no interval
+
+
+NUMBERS = ("confirmation", "photographs", "ridge-head")
+
+
+def test_figures_beside_the_rows_are_those_of_their_pages() -> None:
+    pages = [(ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in NUMBERS]
+    prose = re.sub(r"(?m)^\|.*$", "", (ROOT / "docs" / "choose.md").read_text("utf-8"))
+    said = re.findall(r"(?<![\d:])\.\d{3}", prose)
+    assert len(said) >= 7
+    assert all(any(figure in page for page in pages) for figure in said)

@@ -182,7 +182,7 @@ def test_file_versions_are_those_of_the_code() -> None:
         row[0]: int(row[1]) for row in re.findall(r"^\| (.+?) \| .+? \| (\d+) \|", page, re.MULTILINE)
     }
     places = {
-        "taxonomy as JSON": "taxonomy.files.taxonomy_files.VERSION",
+        "taxonomy as JSON": "taxonomy.files.saved_document.VERSION",
         "mapping between taxonomies, YAML": "taxonomy.versions.mapping_file.VERSION",
         "`model.json` of a run": "runs.model_description._VERSION",
         "`samples.npz` of a run": "runs.sample_record._VERSION",

@@ -20,7 +20,7 @@ from labeltree.evaluation.outcomes import load_outcomes, save_outcomes
 from labeltree.evaluation.pool_folds import pool_outcomes
 from labeltree.evaluation.statistics import Statistic
 from labeltree.metrics.catalogue import METRICS, find_metric, is_larger_better
-from labeltree.report.charts.bar_charts import cell_chart
+from labeltree.report.charts.grid_charts import cell_chart
 from labeltree.report.comparison_words import summary, verdict
 from labeltree.report.pages.comparison_page import comparison_page
 from labeltree.report.pages.document import Text

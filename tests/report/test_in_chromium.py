@@ -18,7 +18,8 @@ from labeltree.evaluation import ProtocolResult, compare, evaluate
 from labeltree.index import Hits
 from labeltree.index.search_results import Answer
 from labeltree.report import comparison_page, render_report
-from labeltree.report.pages.document import Cell, Heading, Notes, Table, Text, to_html
+from labeltree.report.charts.interval_chart import IntervalDot, IntervalRow, interval_chart
+from labeltree.report.pages.document import Cell, Figure, Fold, Heading, Notes, Table, Text, to_html
 from labeltree.report.pages.search_page import search_page
 from labeltree.taxonomy import Taxonomy
 
@@ -341,6 +342,34 @@ def cut_off(page: Any) -> list[str]:
     return found
 
 
+def chart_texts(page: Any, charts: str) -> tuple[int, list[str], list[Any]]:
+    """How many texts the charts have, which of them leave their chart, and which names lie on another."""
+    found: tuple[int, list[str], list[Any]] = page.evaluate(
+        """(charts) => {
+          const cut = [], covered = [];
+          let texts = 0;
+          for (const chart of document.querySelectorAll(charts)) {
+            const frame = chart.getBoundingClientRect();
+            const all = [...chart.querySelectorAll("text")].filter((t) => t.getBoundingClientRect().width);
+            texts += all.length;
+            for (const text of all) {
+              const box = text.getBoundingClientRect();
+              if (box.left < frame.left - 1 || box.right > frame.right + 1) cut.push(text.textContent);
+            }
+            const names = all.filter((t) => t.matches(".name, .halo")).map((t) => t.getBoundingClientRect());
+            names.forEach((a, i) => names.slice(i + 1).forEach((b) => {
+              const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+              const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+              if (across > 1 && down > 0.4 * Math.min(a.height, b.height)) covered.push([across, down]);
+            }));
+          }
+          return [texts, cut, covered];
+        }""",
+        charts,
+    )
+    return found
+
+
 @pytest.mark.parametrize("width", [360, 400])
 def test_it_fits_a_telephone(show: Any, small: Path, width: int) -> None:
     page = show(small, viewport={"width": width, "height": 800})
@@ -417,15 +446,30 @@ def test_a_study_opens_and_fits(show: Any, tmp_path: Path, scheme: str) -> None:
     names = ["method", *(f"a measure of long name {i}" for i in range(12))]
     rows = [[Cell("a method"), *(Cell("0.1234 ± 0.0012", i == 3, "≈" * (i % 2)) for i in range(12))]] * 3
     notes = "## Found\n\n1. **One** is `better`, see [there](../x/).\n" + "2. Two\n" * 20
-    blocks = [Heading("A study", 1), Text("Made by `labeltree study`."), Notes(notes), Table(names, rows)]
+    dots = [IntervalDot(0.1, -0.2, 0.4), IntervalDot(0.3, filled=False, style=1)]
+    several = [IntervalRow(f"a method with a name of many words {i}", dots[: i % 3]) for i in range(6)]
+    chart = Figure("differences", "a", interval_chart(several, title="features: a measure"))
+    blocks = [
+        *(Heading("A study", 1), Text("Made by `labeltree study`."), Notes(notes)),
+        *(chart, chart, Table(names, rows), Fold("Settings", [Text("none"), Table(names, rows)])),
+    ]
     path = tmp_path / "table.html"
     path.write_text(to_html(blocks), "utf-8")
     for width in (1280, 400):
         page = show(path, scheme, viewport={"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert faint_texts(page, least=60) == []
+        texts, cut, covered = chart_texts(page, "svg.chart")
+        assert (cut, covered) == ([], [])
+        assert texts > 20
         assert page.locator(".notes li").count() == 21
-        page.locator(".scroll").evaluate("(one) => { one.scrollLeft = 300; }")
+        left, right = (chart.bounding_box() for chart in page.locator("svg.chart").all())
+        assert left["width"] >= 350  # a text of 13 pixels is drawn as one
+        assert (left["y"] == right["y"]) is (width == 1280)
+        assert not page.locator("details table").is_visible()
+        page.locator("summary").click()
+        assert page.locator("details table").is_visible()
+        page.locator(".scroll:has(tbody)").first.evaluate("(one) => { one.scrollLeft = 300; }")
         assert page.locator("tbody th").first.bounding_box()["x"] >= 0  # what a row is of stays in sight
 
 
@@ -487,28 +531,7 @@ def perfect(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("width", [390, 1280])
 def test_no_text_of_a_chart_leaves_it_or_lies_on_another(show: Any, perfect: Path, width: int) -> None:
     page = show(perfect, viewport={"width": width, "height": 900})
-    texts, cut, covered = page.evaluate(
-        """() => {
-          const cut = [], covered = [];
-          let texts = 0;
-          for (const chart of document.querySelectorAll(":is(#depth, #curve, #map) svg.chart")) {
-            const frame = chart.getBoundingClientRect();
-            const all = [...chart.querySelectorAll("text")].filter((t) => t.getBoundingClientRect().width);
-            texts += all.length;
-            for (const text of all) {
-              const box = text.getBoundingClientRect();
-              if (box.left < frame.left - 1 || box.right > frame.right + 1) cut.push(text.textContent);
-            }
-            const names = all.filter((t) => t.matches(".name, .halo")).map((t) => t.getBoundingClientRect());
-            names.forEach((a, i) => names.slice(i + 1).forEach((b) => {
-              const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
-              const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-              if (across > 1 && down > 0.4 * Math.min(a.height, b.height)) covered.push([across, down]);
-            }));
-          }
-          return [texts, cut, covered];
-        }"""
-    )
+    texts, cut, covered = chart_texts(page, ":is(#depth, #curve, #map) svg.chart")
     assert texts > 20
     assert cut == []
     assert covered == []

@@ -15,10 +15,10 @@ from labeltree.report.charts.bar_charts import (
     DotRow,
     Line,
     _spread,
-    cell_chart,
     dot_chart,
     line_chart,
 )
+from labeltree.report.charts.grid_charts import cell_chart
 from labeltree.report.charts.map_projection import project
 from labeltree.report.charts.shown_nodes import (
     BRANCH_LIMIT,

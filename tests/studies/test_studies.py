@@ -218,7 +218,7 @@ def test_a_trial_with_the_seed_of_a_run_is_that_run(image_folder: Path, tmp_path
     trained = [r for r in content["results"] if "train_loss" in r]
     assert sorted({r["seed"] for r in trained}) == [0, 1]
     assert all(len(r["train_loss"]) == 1 for r in trained)
-    assert "## Training loss" in page
+    assert "<summary>Training loss</summary>" in page
 
 
 def test_how_a_study_measures_is_a_choice(image_folder: Path, tmp_path: Path) -> None:

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
-from labeltree.report.pages.document import to_html, to_markdown
+from labeltree.report.pages.document import Figure, to_html, to_markdown
 from labeltree.report.pages.template import svg_file
 from labeltree.studies.book import Book
 from labeltree.studies.output import to_csv
 from labeltree.studies.run import trial_tasks_of
+from labeltree.studies.study_figures import study_figures
 from labeltree.studies.study_file import read_study
-from labeltree.studies.study_page import study_blocks, study_figures
+from labeltree.studies.study_page import study_blocks
 from labeltree.studies.study_plan import Study, StudyError
 from labeltree.studies.study_statistics import Summary
 
@@ -193,6 +194,32 @@ def test_the_claimed_method_is_compared_with_every_other_one(tmp_path: Path) -> 
         assert "HWC against each other method" in page
 
 
+def test_a_study_without_a_grid_draws_differences_from_supcon(tmp_path: Path) -> None:
+    methods = {name: {"settings": {"objective": name.lower()}} for name in ("HWC", "SupCon", "SimCLR")}
+    study = study_of(tmp_path, grid={}, methods=methods, claim="HWC beats SupCon")
+    (tmp_path / "FINDINGS.md").write_text("## What we found\n\n**Verdict: yes.**\n", "utf-8")
+    blocks = study_blocks(tmp_path / "study.yaml", study, results_of(study), {})
+    page = to_markdown(blocks)
+    order = [page.index(text) for text in ("Verdict", "better than SupCon", "](figures/", "<details>")]
+    assert order == sorted(order), "verdict, figures, numbers"
+    figures = [block for block in blocks if isinstance(block, Figure)]
+    assert [figure.name for figure in figures] == [
+        "differences-features-top1",
+        "differences-embeddings-pair-violations",
+    ]
+    said = [re.findall(r"<title>([^<]*)</title>", figure.svg) for figure in figures]
+    # HWC is the first method and has the least: the worst top-1, the fewest violations.
+    assert said[0] == ["HWC: -0.100 [-0.123, -0.077]", "SimCLR: +0.100 [+0.077, +0.123]"]
+    assert said[1] == ["HWC: +0.100 [+0.077, +0.123]", "SimCLR: -0.100 [-0.123, -0.077]"]
+    assert 'class="line m0 whisker"' in figures[0].svg
+    html = to_html(blocks)
+    assert html.count("<details><summary>") == html.count("</details>") >= 4
+    two = study_of(tmp_path, grid={}, methods=methods, seeds=[0, 1])
+    blocks = study_blocks(tmp_path / "study.yaml", two, results_of(two), {})
+    assert "fewer than three seeds there are no intervals" in to_markdown(blocks)
+    assert not [block for block in blocks if isinstance(block, Figure) and "whisker" in block.svg]
+
+
 def test_named_protocols_show_the_columns_that_the_study_names(tmp_path: Path) -> None:
     changes = {"grid": {}, "evaluation": {"protocols": ["knn"]}}
     scores = {"features/top1": 0.5, "knn/features.top1": 0.6, "knn/features.recall": 0.7}
@@ -203,7 +230,7 @@ def test_named_protocols_show_the_columns_that_the_study_names(tmp_path: Path) -
         assert ("share of the true path that is answered, features" in page) is shown
         assert ("All numbers of knn: `table.csv`" in page) is not shown
         assert "top-1 accuracy, features" in page
-        assert "## Features" in page
+        assert "<summary>Features</summary>" in page
 
 
 def test_figures_are_svg_that_hold_every_value(tmp_path: Path) -> None:
@@ -229,7 +256,7 @@ def test_figures_are_svg_that_hold_every_value(tmp_path: Path) -> None:
     blocks = study_blocks(tmp_path / "study.yaml", two, results_of(two), {})
     svg = next(block.svg for block in blocks if hasattr(block, "svg"))
     texts = ["".join(e.itertext()) for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("text")]
-    assert {"0.0100", "0.1100", "0.2100", "0.3100 best"} <= set(texts)
+    assert {"0.0100", "0.1100", "0.2100", "0.3100", "best"} <= set(texts)
     page = to_markdown(blocks)
     assert "The best mean of each table is bold" in page
     rows = [line for line in page.splitlines() if line.startswith("| HWC, hwc.alpha = ")]
@@ -262,7 +289,7 @@ def test_a_map_marks_nothing_undefined_and_not_all_alike(tmp_path: Path, values:
     ]
     svg = study_figures(study, Summary(rows), ["features/top1"])[0].svg
     known = [value for value in values if not math.isnan(value)]
-    assert svg.count(" best<") == (1 if len(set(known)) > 1 else 0)
+    assert svg.count(">best<") == (1 if len(set(known)) > 1 else 0)
     assert svg.count(">–<") == len(values) - len(known)
     assert "nan" not in svg
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labeltree.report.charts.bar_charts import _ink_on, _shade
+from labeltree.report.charts.grid_charts import _ink_on, _shade
 from labeltree.report.pages.document import inline, prose
 
 FINDINGS = sorted((Path(__file__).parents[2] / "studies").glob("*/FINDINGS.md"))

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import t
+from scipy.stats import t, ttest_ind
 
 from labeltree.studies.study_page import _cell
-from labeltree.studies.study_statistics import Summary, p_against_best, significance, welch
+from labeltree.studies.study_statistics import Summary, difference, p_against_best, significance, welch
 
 
 def slow_welch(a: list[float], b: list[float]) -> float:
@@ -113,3 +113,20 @@ def test_two_seeds_have_no_marks() -> None:
         assert entry.p > 0.05
         assert entry.close is marked
         assert ("≈" in significance(seeds)) is marked
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_interval_of_a_difference_is_that_of_welchs_test(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=3 + seed).tolist(), rng.normal(0.5, 2, size=4).tolist()
+    ends = ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
+    lead = difference(a, b, 0.5)
+    assert (lead.low, lead.high) == pytest.approx((ends.low, ends.high), rel=1e-9)
+    assert lead.mean == pytest.approx((lead.low + lead.high) / 2)
+
+
+def test_too_few_seeds_have_no_interval() -> None:
+    for a, b in (([1.0, 2.0], [1.0, 2.0, 3.0]), ([1.0], [2.0]), ([1.0] * 3, [2.0] * 3)):
+        lead = difference(a, b, math.nan)
+        assert math.isnan(lead.low)
+        assert math.isnan(lead.high)

@@ -1,4 +1,5 @@
 # ruff: noqa: E501 - a table of broken files reads best with one case a line
+import gzip
 import json
 import os
 import tempfile
@@ -131,7 +132,10 @@ def test_broken_files_name_the_file_the_line_and_the_reason(tmp_path: Path, name
     ("text", "said"),
     [
         ("id,shop,label\n1,A,x\n2,B,x\n3,A,y\n", "'id' is different in every row while 'shop' repeats"),
-        ("id,label\n1,a > b > c\n2,a > b > d\n", "'label' holds whole paths, .* say --column 'label'"),
+        (
+            "id,label\n1,a > b > c\n2,a > b > d\n3,a > b > d\n",
+            "'label' holds whole paths, .* say --column 'label'",
+        ),
     ],
 )
 def test_tables_of_samples_are_not_read_as_depths(tmp_path: Path, text: str, said: str) -> None:
@@ -144,19 +148,30 @@ def test_tables_of_samples_are_not_read_as_depths(tmp_path: Path, text: str, sai
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    (tmp_path / "latin.txt").write_bytes(b"dog\ncaf\xe9\n")
+    (tmp_path / "cyrillic.txt").write_bytes("собака\nкошка\n".encode("koi8-r"))
     with pytest.raises(
-        TaxonomyError, match=r"latin.txt: line 2: not UTF-8 text \(byte 0xe9\); save it as UTF-8"
+        TaxonomyError, match=r"cyrillic.txt: line 1 is not UTF-8 \(byte 0xd3\), .* save it as"
     ):
-        Taxonomy.from_file(tmp_path / "latin.txt")
+        Taxonomy.from_file(tmp_path / "cyrillic.txt")
     with pytest.raises(TaxonomyError, match=r"the taxonomy file '.*none.json' does not exist"):
         Taxonomy.from_file(tmp_path / "none.json")
     with pytest.raises(TaxonomyError, match=r"is a folder, not a file; Taxonomy.from_folders"):
         Taxonomy.from_file(tmp_path)
     with pytest.raises(
-        TaxonomyError, match=r"has the suffix '.nex', expected one of .json, .yaml, .yml, .csv"
+        TaxonomyError, match=r"the suffix is '.nex', expected one of .json, .jsonld, .yaml, .yml"
     ):
         Taxonomy.from_file(tmp_path / "tree.nex")
+
+
+def test_encodings_and_packings_are_read_with_a_note(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tree = Taxonomy.from_paths(["dog", "café"])
+    (tmp_path / "latin.txt").write_bytes(b"dog\ncaf\xe9\n")
+    assert Taxonomy.from_file(tmp_path / "latin.txt") == tree
+    assert "latin.txt: it is not UTF-8 and was read as cp1252" in caplog.text
+    (tmp_path / "utf16.csv.gz").write_bytes(gzip.compress("name\r\ndog\r\ncafé\r\n".encode("utf-16")))
+    assert Taxonomy.from_file(tmp_path / "utf16.csv.gz") == tree
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])

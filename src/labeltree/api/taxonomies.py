@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from labeltree.curation.tree_suspects import TreeSuspects
     from labeltree.data.names.cleaning import Names
+    from labeltree.options.choices import Form
     from labeltree.runs import EmbeddingTable
     from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
@@ -35,25 +36,28 @@ def open_taxonomy(
     names: Names | None = None,
     synonyms: str | None = None,
     column: Sequence[str] | str | None = None,
+    form: Form | None = None,
 ) -> tuple[AnyTaxonomy, Tensor | None]:
     """The taxonomy, and the labels of the samples, `(n,)` nodes, -1 where missing, if there are any.
 
     For a table, `names` and `synonyms` are as in `open_data`, and how it was read is said on stderr.
-    `column` is that of whole paths, as in `read_form`, whose samples are not counted; or several columns of a
-    table, the levels, coarse to fine.
+    `column` and `form` are as in `read_form`, `column` alone is that of whole paths; then samples are not
+    counted. Several columns are the levels of a table, coarse to fine.
     """
     columns = [column] if isinstance(column, str) else list(column or ())
-    if len(columns) > 1:
+    if len(columns) > 1 and form is None:
         return _named_labels(name, names or "exact", synonyms, columns)
-    if columns:
+    if columns or form is not None:
         from labeltree.errors import TaxonomyError
         from labeltree.taxonomy.forms import read_form
 
         if names is not None or synonyms is not None:
             raise TaxonomyError(
-                "--names and --synonyms do not go with --column, whose paths are read as they are"
+                "--names and --synonyms do not go with --column or --form, whose names are read as they are"
             )
-        return read_form(name, "breadcrumbs", column=columns[0]), None
+        if len(columns) > 1:
+            raise TaxonomyError(f"--form {form} reads one column; leave out --form, or all columns but one")
+        return read_form(name, form or "breadcrumbs", column=next(iter(columns), None)), None
     if names is not None or synonyms is not None:
         return _named_labels(name, names or "exact", synonyms)
 

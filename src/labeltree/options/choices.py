@@ -37,7 +37,31 @@ DepthRule = Literal["finest", "gain"]
 Descent = Literal["child", "leaf"]
 ExportFormat = Literal["onnx", "safetensors", "torch"]
 FeatureGeometry = Literal["sphere", "euclidean"]
-Form = Literal["google", "breadcrumbs", "codes", "rf2", "edges"]
+Form = Literal[
+    "adjacency",
+    "breadcrumb-list",
+    "breadcrumbs",
+    "categories",
+    "checklist",
+    "class-index",
+    "codes",
+    "edges",
+    "google",
+    "id-paths",
+    "is-a",
+    "levels",
+    "nested",
+    "newick",
+    "objects",
+    "obo",
+    "paths",
+    "ranks",
+    "records",
+    "rf2",
+    "saved",
+    "tree-numbers",
+]
+"""What a taxonomy file holds."""
 Format = Literal["table", "csv", "json"]
 IndexGeometry = Literal["cosine", "euclidean", "poincare"]
 LeaveGroupOut = Literal["auto", "always", "never"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from labeltree.options.choices import Form, Linkage, NameReading, ProjectionRule, SuspectKind
 from labeltree.options.schema import Option, Options
@@ -42,6 +42,10 @@ Columns = Annotated[
         repeat=True,
     ),
 ]
+WhichForm = Annotated[
+    Form | None,
+    Option(f"what the file holds, if its content does not tell: {', '.join(get_args(Form))}", metavar="FORM"),
+]
 Names = Annotated[NameReading | None, Option("how names in a table are read (default: exact)")]
 _SYNONYMS = Option("a table with the columns synonym and accepted", metavar="FILE")
 Synonyms = Annotated[str | None, _SYNONYMS]
@@ -68,6 +72,7 @@ class ShowOptions(Options):
     _: KW_ONLY
     depth: Annotated[int | None, Option("draw the tree down to this depth")] = None
     children: Annotated[int, Option("draw at most this many children of a node")] = 20
+    form: WhichForm = None
     column: Columns = None
     names: Names = None
     synonyms: Synonyms = None
@@ -79,6 +84,7 @@ class CheckOptions(Options):
 
     taxonomy: AnyTaxonomyName
     _: KW_ONLY
+    form: WhichForm = None
     column: Columns = None
     names: Names = None
     synonyms: Synonyms = None
@@ -86,7 +92,6 @@ class CheckOptions(Options):
 
 _OF_FORM = ("levels", "describe", "separator", "column", "descriptions", "child", "parent")
 _USED: dict[Form, tuple[str, ...]] = {
-    "google": (),
     "breadcrumbs": ("separator", "column"),
     "codes": ("levels", "describe", "column", "descriptions"),
     "rf2": ("descriptions",),
@@ -106,14 +111,7 @@ class ConvertOptions(Options):
     release: Annotated[
         str | None, Option("what people call this version, such as 2024 (.json only)", metavar="TEXT")
     ] = None
-    form: Annotated[
-        Form | None,
-        Option(
-            "what the file is, if its content does not tell: Google's product taxonomy, breadcrumbs "
-            "A > B > C, codes whose beginnings are their parents, SNOMED CT's RF2, or edges with columns of "
-            "any descriptions"
-        ),
-    ] = None
+    form: WhichForm = None
     levels: Annotated[
         str | None,
         Option(
@@ -142,7 +140,7 @@ class ConvertOptions(Options):
             raise self.refusal(
                 f"only a .json file keeps a release, not '{self.out}'; name a file that ends in .json"
             )
-        used = () if self.form is None else _USED[self.form]
+        used = () if self.form is None else _USED.get(self.form, ())
         if idle := [f"`{name}`" for name in self.form_settings if name not in used]:
             fits = [form for form, names in _USED.items() if set(self.form_settings) <= set(names)]
             what = "" if self.form is None else f" to `form` {self.form}"

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from labeltree.report.pages.document import Block, Text
+from labeltree.report.pages.document import Text
 from labeltree.studies.study_plan import Study
 from labeltree.studies.study_statistics import Difference, Summary, differences, metric_title
 
@@ -22,7 +22,7 @@ def claimed_method(study: Study, methods: Sequence[str]) -> str:
     return min(mentions)[2] if mentions else methods[0]
 
 
-def comparison_blocks(study: Study, summary: Summary, columns: Sequence[str]) -> list[Block]:
+def comparison_blocks(study: Study, summary: Summary, columns: Sequence[str]) -> list[Text]:
     """A sentence for each column: by how much a method is ahead of each other one, and what seeds decide."""
     own = [method.name for method in study.methods if method.name in summary.methods]
     if not own or len(summary.methods) < 2:
@@ -36,7 +36,7 @@ def comparison_blocks(study: Study, summary: Summary, columns: Sequence[str]) ->
             "Seeds decide where p < 0.05 in Welch's two-sided t-test over them, with Holm's correction for "
             "the methods that are compared. What they do not decide may still differ: more seeds may tell."
         )
-    blocks: list[Block] = [
+    blocks = [
         Text(
             f"{first} against each other method, as difference of the means ± its standard error, above 0 "
             f"where {first} is better. {said}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from labeltree.report.pages.document import Block, Cell, Heading, Table, Text
+from labeltree.report.pages.document import Block, Cell, Fold, Table, Text
 from labeltree.studies.study_plan import Axis, Method, Study
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import AUTO_OBJECTIVE
@@ -33,9 +33,8 @@ def settings_blocks(
             settings["objective"] = f"{AUTO_OBJECTIVE} → {', '.join(sorted(chosen))}"
         rows.append([Cell(family), Cell(listed(settings) or "the shared settings alone")])
     blocks: list[Block] = [
-        Heading("Settings of the methods"),
-        Text("In addition to the shared settings. What is not named has its default."),
-        Table(["method", "settings"], rows, words=True),
+        Text("In addition to the shared settings; what is not named has its default:"),
+        Fold("Settings of the methods", [Table(["method", "settings"], rows, words=True)]),
     ]
     return [*blocks, *(Text(_along(axis)) for axis in study.grid)]
 

@@ -1,25 +1,24 @@
-"""The page of a study: what was tested, figures, tables, a paper's numbers, trials and failures."""
+"""The page of a study: the verdict, figures, and folded below them tables, settings and trials."""
 
 from __future__ import annotations
 
+import re
 import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
-from labeltree.report.charts.bar_charts import Band, band_chart, cell_chart
-from labeltree.report.pages.document import Block, Cell, Figure, Heading, Notes, Table, Text
+from labeltree.report.pages.document import Block, Cell, Fold, Heading, Notes, Table, Text
 from labeltree.studies.comparison_sentences import comparison_blocks
 from labeltree.studies.score_names import find_score, missing_scores
 from labeltree.studies.settings_blocks import listed, settings_blocks
 from labeltree.studies.shortfall import shortfall_blocks
-from labeltree.studies.study_plan import Axis, PaperTable, Study, slug
+from labeltree.studies.study_figures import difference_blocks, measured_baselines, study_figures
+from labeltree.studies.study_plan import Axis, PaperTable, Study
 from labeltree.studies.study_statistics import Entry, Summary, is_larger_better_in, metric_title, significance
 
-__all__ = ["study_blocks", "study_figures"]
+__all__ = ["study_blocks"]
 
 _DEFAULT_COLUMNS = (
     "features/top1",
@@ -40,7 +39,8 @@ def study_blocks(
     """The parts of the page, in order.
 
     Args:
-        path: Path of the study file; a `FINDINGS.md` in the same folder is included.
+        path: Path of the study file; a `FINDINGS.md` in the same folder is included, its first paragraph
+            above the figures.
         study: Plan of the study.
         results: One entry per run: `method`, `seed`, `scores` and, if trained, `train_seconds`.
         choices: For each method, its trials with their validation values and the index of the chosen one;
@@ -48,43 +48,57 @@ def study_blocks(
         failures: Dictionaries with `run` and `error` for each failed run.
     """
     summary = Summary(results)
+    columns = study_columns(study, summary)
     blocks: list[Block] = [Heading(study.title, 1)]
     if study.claim:
         kind = "Question" if "?" in study.claim else "Claim to test"
         blocks.append(Text(f"{kind}: {study.claim}"))
-    blocks += [Text(_credits(path, study)), *_settings(study), *_missing(study, results)]
+    blocks += _missing(study, results)
     blocks += [Text(f"Warning: {said}") for said in missing_scores(study.columns, summary.columns)]
     notes = path.parent / "FINDINGS.md"
-    if notes.is_file():
-        blocks.append(Notes(notes.read_text("utf-8")))
+    verdict, more = _split_notes(notes.read_text("utf-8")) if notes.is_file() else ("", "")
+    blocks += [Notes(verdict)] if verdict else []
+    compared = comparison_blocks(study, summary, columns) if study.columns and not study.grid else []
+    if compared and not notes.is_file():
+        blocks += [Heading("What came out"), *compared]
     if study.grid:
-        columns = study_columns(study, summary)
-        blocks += [*study_figures(study, summary, columns), *_grid_blocks(study, summary, columns)]
+        blocks += study_figures(study, summary, columns)
+    else:
+        blocks += difference_blocks(study, summary, columns)
+    blocks += [Notes(more)] if more else []
+    blocks += [Heading("All numbers"), Text(_credits(path, study))]
+    if study.grid:
+        blocks += _grid_blocks(study, summary, columns)
     else:
         if study.columns:
-            main = study_columns(study, summary)
-            blocks += [Heading("Main scores"), _main(summary, main)]
-            blocks += comparison_blocks(study, summary, main)
+            blocks.append(Fold("Main scores", [_main(summary, columns)]))
+        if compared and notes.is_file():
+            blocks.append(Fold("Differences in the main scores", compared))
         elsewhere = [role for role in summary.roles if study.columns and role in _protocols(study)]
         for role in summary.roles:
             own = [column for column in summary.columns if column.startswith(f"{role}/")]
             if role not in elsewhere:
-                blocks += [Heading(role.capitalize()), _flat(summary, own)]
+                blocks.append(Fold(role.capitalize(), [_flat(summary, own)]))
         if elsewhere:
             blocks.append(Text(f"All numbers of {', '.join(elsewhere)}: `table.csv`."))
     if study.margins:
         own = [method.name for method in study.methods if method.name in summary.methods]
         blocks += shortfall_blocks(summary, own, study.margins)
-    blocks += _paper_blocks(study, summary)
+    blocks += [*_paper_blocks(study, summary), *_likeness(study, summary)]
     if not study.grid:
-        blocks += [*_likeness(study, summary), *_losses(results)]
-    blocks += [
-        *_likeness(study, summary),
-        *settings_blocks(study, results, choices),
-        *_trials(study, choices),
-    ]
-    blocks += [*_failures(failures), *_time(results)]
+        blocks += _losses(results)
+    blocks += [Heading("Settings"), *_settings(study), *settings_blocks(study, results, choices)]
+    blocks += [*_trials(study, choices), *_failures(failures), *_time(results)]
     return blocks
+
+
+def _split_notes(markdown: str) -> tuple[str, str]:
+    """The headings and the first paragraph of notes, and the rest; what begins otherwise is not divided."""
+    parts = markdown.strip().split("\n\n")
+    first = next((place for place, part in enumerate(parts) if not part.startswith("#")), 0)
+    if not re.match(r"[*_`\w]", parts[first]) or re.match(r"\d+[.)] |\* |```", parts[first]):
+        return markdown, ""
+    return "\n\n".join(parts[: first + 1]), "\n\n".join(parts[first + 1 :])
 
 
 def study_columns(study: Study, summary: Summary) -> list[str]:
@@ -212,9 +226,13 @@ def _losses(results: Sequence[dict[str, Any]]) -> list[Block]:
         epochs = zip(*runs, strict=False)  # the epochs that all runs have: some may have stopped early
         rows.append([Cell(method), Cell(" → ".join(f"{statistics.mean(values):.4g}" for values in epochs))])
     return [
-        Heading("Training loss"),
-        Text("The mean over the seeds, by epoch. Losses of different methods cannot be compared."),
-        Table(["method", "loss"], rows, words=True),
+        Fold(
+            "Training loss",
+            [
+                Text("The mean over the seeds, by epoch. Losses of different methods cannot be compared."),
+                Table(["method", "loss"], rows, words=True),
+            ],
+        )
     ]
 
 
@@ -227,7 +245,7 @@ def _trials(study: Study, choices: dict[str, Any]) -> list[Block]:
             rows.append([Cell(text) for text in (method, settings, f"{trial[study.select]:.4f}", mark)])
     if not rows:
         return []
-    return [Heading("Trials"), Table(["method", "settings", "validation", "chosen"], rows, words=True)]
+    return [Fold("Trials", [Table(["method", "settings", "validation", "chosen"], rows, words=True)])]
 
 
 def _failures(failures: Sequence[dict[str, Any]]) -> list[Block]:
@@ -244,74 +262,23 @@ def _time(results: Sequence[dict[str, Any]]) -> list[Block]:
     return [Text(f"Training took {min(seconds):.0f} to {max(seconds):.0f} seconds per run (wall clock).")]
 
 
-def study_figures(study: Study, summary: Summary, columns: Sequence[str]) -> list[Figure]:
-    """Charts: with one axis, one per column; with two axes, one per column and method; otherwise none."""
-    figures = []
-    for column in columns:
-        title = f"{column.split('/')[0]}: {metric_title(column)}"
-        if len(study.grid) == 1:
-            figures.append(Figure(slug(column), title, _bands(study, summary, column, title)))
-        elif len(study.grid) == 2:
-            for family in study.families:
-                if any(method.family == family and len(method.point) == 2 for method in study.methods):
-                    chart = _cells(study, summary, column, family, f"{family}, {title}")
-                    figures.append(Figure(f"{slug(column)}-{slug(family)}", f"{family}, {title}", chart))
-    return figures
-
-
-def _bands(study: Study, summary: Summary, column: str, title: str) -> Markup:
-    """A line for each method along the axis, and a dashed line for each baseline."""
-    (axis,) = study.grid
-    entries = summary.entries(column, summary.methods)
-    rows: dict[str, list[Entry | None]] = {}
-    for family in study.families:
-        methods = [study.method_at(family, {axis.name: label}) for label in axis.points]
-        rows[family] = [entries.get(method.name) if method else None for method in methods]
-    for name in _measured_baselines(study, summary):
-        rows[name] = [entries.get(name)] * len(axis.points)
-    bands = [
-        Band(name, [(e.mean, e.sd or 0.0) if e else None for e in row], len({id(e) for e in row}) == 1)
-        for name, row in rows.items()
-    ]
-    return band_chart(bands, list(axis.points), title=title, x_label=axis.name)
-
-
-def _cells(study: Study, summary: Summary, column: str, family: str, title: str) -> Markup:
-    """The means of one method at every point of the two axes."""
-    down, across = study.grid
-    values: list[list[float | None]] = []
-    for row in down.points:
-        points = [{down.name: row, across.name: label} for label in across.points]
-        methods = [study.method_at(family, point) for point in points]
-        values.append([summary.mean(method.name, column) if method else None for method in methods])
-    return cell_chart(
-        values,
-        list(down.points),
-        list(across.points),
-        title=title,
-        x_label=across.name,
-        y_label=down.name,
-        larger_is_better=is_larger_better_in(column),
-    )
-
-
 def _grid_blocks(study: Study, summary: Summary, columns: Sequence[str]) -> list[Block]:
-    """For every column a heading and its tables.
+    """For every column its tables, folded.
 
     Methods are compared with the best method at each point; in a map, all cells with the best cell.
     """
     blocks: list[Block] = []
     for column in columns:
-        blocks.append(Heading(f"{column.split('/')[0].capitalize()}: {metric_title(column)}"))
-        blocks += [_map(study, summary, column)] if study.is_map else _grid_tables(study, summary, column)
+        tables = [_map(study, summary, column)] if study.is_map else _grid_tables(study, summary, column)
+        blocks.append(Fold(f"{column.split('/')[0].capitalize()}: {metric_title(column)}", tables))
     return blocks
 
 
-def _grid_tables(study: Study, summary: Summary, column: str) -> list[Block]:
+def _grid_tables(study: Study, summary: Summary, column: str) -> list[Text | Table]:
     """A table for each point of all axes except the last."""
     outer, last = study.grid[:-1], study.grid[-1]
-    baselines = _measured_baselines(study, summary)
-    blocks: list[Block] = []
+    baselines = measured_baselines(study, summary)
+    blocks: list[Text | Table] = []
     for before in _points(outer):
         rows: dict[str, list[Cell]] = {name: [Cell(name)] for name in [*study.families, *baselines]}
         for label in last.points:
@@ -322,7 +289,7 @@ def _grid_tables(study: Study, summary: Summary, column: str) -> list[Block]:
             for name, row in rows.items():
                 row.append(_cell(entries.get(here.get(name, name))))
         if before:
-            blocks.append(Heading(", ".join(f"{axis} = {label}" for axis, label in before.items()), 3))
+            blocks.append(Text(f"**{', '.join(f'{axis} = {label}' for axis, label in before.items())}**"))
         blocks.append(Table(_header(last), list(rows.values())))
     return blocks
 
@@ -343,19 +310,13 @@ def _map(study: Study, summary: Summary, column: str) -> Table:
                 method = study.method_at(family, {first.name: label, last.name: other})
                 row.append(_cell(entries.get(method.name) if method else None))
             rows.append(row)
-    for name in _measured_baselines(study, summary):
+    for name in measured_baselines(study, summary):
         rows.append([Cell(name), *[_cell(entries.get(name))] * len(last.points)])
     return Table(_header(last), rows)
 
 
 def _header(axis: Axis) -> list[str]:
     return ["method", *(f"{axis.name} = {label}" for label in axis.points)]
-
-
-def _measured_baselines(study: Study, summary: Summary) -> list[str]:
-    """The baselines that were measured."""
-    own = {method.name for method in study.methods}
-    return [name for name in summary.methods if name not in own]
 
 
 def _points(axes: Sequence[Axis]) -> list[dict[str, str]]:

@@ -17,6 +17,7 @@ __all__ = [
     "Difference",
     "Entry",
     "Summary",
+    "difference",
     "differences",
     "is_larger_better_in",
     "metric_title",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 _LEVEL = 0.05
+_CONFIDENCE = 0.95
 _FEWEST = 3
 """The seeds that a test needs: with two, it finds next to nothing significant."""
 _ROUNDING = 1e-5
@@ -159,12 +161,17 @@ class Difference:
         error: Its standard error, that of Welch's test; NaN with one seed.
         p: p-value of Welch's two-sided test, corrected for the other methods by Holm; NaN if not tested.
         fewest: Number of seeds of the method with fewer.
+        low: Lower end of the 95 % interval of the difference, that of Welch's test for this pair alone;
+            NaN with fewer than three seeds, or if no value varies.
+        high: Its upper end.
     """
 
     mean: float
     error: float
     p: float
     fewest: int
+    low: float = math.nan
+    high: float = math.nan
 
     @property
     def decided(self) -> bool:
@@ -183,14 +190,28 @@ def differences(summary: Summary, column: str, first: str) -> dict[str, Differen
     corrected = holm([welch(ours, values) for values in known.values()]).tolist() if known else []
     sign = 1 if better else -1
     return {
-        name: Difference(
-            sign * (statistics.mean(ours) - statistics.mean(values)),
-            math.hypot(_error(ours), _error(values)),
-            p,
-            min(len(ours), len(values)),
-        )
+        name: difference([sign * value for value in ours], [sign * value for value in values], p)
         for (name, values), p in zip(known.items(), corrected, strict=True)
     }
+
+
+def difference(ours: Sequence[float], theirs: Sequence[float], p: float) -> Difference:
+    """The difference of two means over seeds, with its standard error and interval.
+
+    Args:
+        ours: The values of one method, larger is better.
+        theirs: The values of the other.
+        p: The p-value of the difference.
+    """
+    mean, error = statistics.mean(ours) - statistics.mean(theirs), math.hypot(_error(ours), _error(theirs))
+    fewest = min(len(ours), len(theirs))
+    if fewest < _FEWEST or error == 0:
+        return Difference(mean, error, p, fewest)
+    from scipy.stats import t
+
+    freedom = error**4 / sum(_error(values) ** 4 / (len(values) - 1) for values in (ours, theirs))
+    reach = error * float(t.ppf(0.5 + _CONFIDENCE / 2, freedom))
+    return Difference(mean, error, p, fewest, mean - reach, mean + reach)
 
 
 def _error(values: Sequence[float]) -> float:

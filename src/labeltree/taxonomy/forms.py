@@ -8,16 +8,17 @@ from pathlib import Path
 from labeltree.errors import TaxonomyError
 from labeltree.options.choices import Form
 from labeltree.taxonomy.dag import AnyTaxonomy, tree_or_dag
-from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, google_taxonomy
+from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of
 from labeltree.taxonomy.files.codes_of_classes import SCHEMES, CodeScheme, entries_from_codes
 from labeltree.taxonomy.files.edge_tables import column_place, edges_from_table, rf2_edges, rf2_names
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
-from labeltree.taxonomy.files.taxonomy_files import read_text, rows_of_table
+from labeltree.taxonomy.files.level_tables import CODE_COLUMNS, TITLE_COLUMNS
+from labeltree.taxonomy.files.opened_file import read_text, rows_of_table
+from labeltree.taxonomy.files.taxonomy_files import read_taxonomy
 
 __all__ = ["Form", "code_scheme", "read_form"]
 
-_CODES = ("code", "codes", "icd", "icd10", "atc", "naics", "id", "class")
-_TITLES = ("description", "name", "title", "label", "term", "desc")
+_WITH_SETTINGS = ("breadcrumbs", "codes", "rf2", "edges")
 
 
 def read_form(
@@ -36,9 +37,9 @@ def read_form(
 
     Args:
         path: The file.
-        form: `google` (Google's product taxonomy), `breadcrumbs` (lines or a column of `A > B > C`), `codes`
-            (lines or a column of codes, whose beginnings are their parents' codes), `rf2` (SNOMED CT's
-            relationship file) or `edges` (a table with a column for a child and one for its parent).
+        form: `breadcrumbs` (lines or a column of `A > B > C`), `codes` (lines or a column of codes, whose
+            beginnings are their parents' codes), `rf2` (SNOMED CT's relationship file) or `edges` (a table
+            with a column for a child and one for its parent), which have settings; or another one of `Form`.
         levels: Of `codes`, the lengths of each level (`1,3,4`, letters and digits), or the name of one of
             `SCHEMES`; by default found from the codes.
         describe: Of `codes`, whether descriptions follow the codes in the names of nodes.
@@ -52,17 +53,14 @@ def read_form(
     Raises:
         TaxonomyError: If the file cannot be read as this form; all errors name the file.
     """
+    if form not in _WITH_SETTINGS:
+        return read_taxonomy(path, "root", tree_or_dag, several_parents=True, form=form)
     text = read_text(path)
     try:
-        if form == "google":
-            google = google_taxonomy(text, certain=True)
-            assert google is not None
-            entries = entries_from_paths(google.paths, "root", lambda row: f"line {google.lines[row]}")
-            return tree_or_dag(entries._replace(release=google.version))
         if form == "breadcrumbs":
             return tree_or_dag(_breadcrumbs(_cells(path, text, column, ()), separator))
         if form == "codes":
-            codes = _cells(path, text, column, _CODES)
+            codes = _cells(path, text, column, CODE_COLUMNS)
             titles = (
                 _titles(path, text, codes, column, descriptions)
                 if describe or descriptions is not None
@@ -145,8 +143,8 @@ def _titles(
     if not _is_table(path):
         return dict(pair for line in codes if len(pair := line.split(maxsplit=1)) == 2)
     header, rows, _ = rows_of_table(text)
-    at = _column(header, column, _CODES) or 0
-    title = _column(header, None if descriptions is None else str(descriptions), _TITLES)
+    at = _column(header, column, CODE_COLUMNS) or 0
+    title = _column(header, None if descriptions is None else str(descriptions), TITLE_COLUMNS)
     if title is None or title == at:
         raise TaxonomyError(
             f"no column describes the codes: say --descriptions COLUMN; there are {', '.join(header)}"

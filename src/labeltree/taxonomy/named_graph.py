@@ -17,12 +17,8 @@ from labeltree.errors import TaxonomyError
 from labeltree.lazy import torch
 from labeltree.taxonomy.check_nodes import NodesLike, as_node, as_nodes
 from labeltree.taxonomy.files.entries import Entries, entries_from_edges
-from labeltree.taxonomy.files.taxonomy_files import (
-    document_from,
-    entries_from_document,
-    read_taxonomy,
-    write_taxonomy,
-)
+from labeltree.taxonomy.files.saved_document import document_from, entries_from_document
+from labeltree.taxonomy.files.taxonomy_files import read_taxonomy, write_taxonomy
 from labeltree.taxonomy.label_index import Label, LabelIndex
 from labeltree.taxonomy.naming import clean_name, tidy
 from labeltree.taxonomy.numbering import Numbering, number

@@ -51,7 +51,9 @@ def run(arguments: list[str]) -> None:
 def _show(options: ShowOptions) -> None:
     from labeltree.api.taxonomies import open_taxonomy
 
-    taxonomy, _ = open_taxonomy(options.taxonomy, options.names, options.synonyms, options.column)
+    taxonomy, _ = open_taxonomy(
+        options.taxonomy, options.names, options.synonyms, options.column, options.form
+    )
     if taxonomy.release is not None:
         print(f"release {taxonomy.release}")
     print(taxonomy.render(max_depth=options.depth, max_children=options.children))
@@ -60,7 +62,9 @@ def _show(options: ShowOptions) -> None:
 def _check(options: CheckOptions) -> None:
     from labeltree.api.taxonomies import open_taxonomy
 
-    taxonomy, nodes = open_taxonomy(options.taxonomy, options.names, options.synonyms, options.column)
+    taxonomy, nodes = open_taxonomy(
+        options.taxonomy, options.names, options.synonyms, options.column, options.form
+    )
     print(repr(taxonomy))
     if taxonomy.release is not None:
         print(f"release {taxonomy.release}")

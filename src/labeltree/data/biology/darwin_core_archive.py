@@ -7,9 +7,8 @@ import io
 import re
 import zipfile
 import zlib
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from labeltree.data.table_forms.text_tables import TextTable
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, check_unpacked
 from labeltree.system_files import is_system_file
+from labeltree.taxonomy.files.archive_description import META, ArchiveFile, read_description
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,12 +28,10 @@ IMAGE_PREFIX = "multimedia "
 
 _READER = Reader("a download of occurrences", "download it again, or give the table that is in it")
 _TABLES = (".csv", ".tsv", ".txt")
-_META = "meta.xml"
 _LONGEST_META = 4 << 20  # bytes
 _LONGEST_LINE = 1 << 20  # characters
 _BLOCK = 64 << 20
 _MOST_IMAGES = 1000  # of one occurrence
-_ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\\\": "\\"}
 
 
 def is_archive(path: Path) -> bool:
@@ -67,14 +65,14 @@ def _read_members(
     members = [member for member in archive.infolist() if not member.is_dir()]
     if any(member.flag_bits & 1 for member in members):
         raise DataError(f"'{path}' is encrypted; unpack it, and give the table that is in it")
-    metas = [member for member in members if PurePosixPath(member.filename).name == _META]
+    metas = [member for member in members if PurePosixPath(member.filename).name == META]
     if metas:
         return _darwin_core(path, archive, min(metas, key=lambda member: len(member.filename))), ()
     tables = [member for member in members if _is_table(member.filename)]
     if len(tables) != 1:
         names = ", ".join(repr(member.filename[:80]) for member in tables[:5])
         what = f"{len(tables)} tables ({names})" if tables else "no table (.csv, .tsv, .txt)"
-        raise DataError(f"'{path}' holds {what}, and no {_META}; unpack it, and give the table of samples")
+        raise DataError(f"'{path}' holds {what}, and no {META}; unpack it, and give the table of samples")
     table = TextTable(tables[0].filename, lambda: archive.open(tables[0]), encoding)
     return table.read(), table.form.notes
 
@@ -118,36 +116,11 @@ def _read_rows(file: IO[bytes], delimiter: str, quote: str | None, names: list[s
         raise ValueError(f"row {row} has {cells} cells where the first line has {expected}") from error
 
 
-@dataclass(frozen=True)
-class _File:
-    """A file of a Darwin Core archive, as meta.xml describes it.
-
-    Attributes:
-        name: Its name.
-        kind: What its rows are: the last part of the row type, such as `Occurrence`.
-        key: Column of the ids by which files are joined; None if there is none.
-        columns: Names of its columns, the last part of each term.
-        constants: Columns with the same text in every row.
-        delimiter: What separates cells.
-        quote: What encloses cells, or None.
-        skip: Number of lines of header.
-    """
-
-    name: str
-    kind: str
-    key: int | None
-    columns: list[str]
-    constants: dict[str, str]
-    delimiter: str
-    quote: str | None
-    skip: int
-
-
 def _darwin_core(path: Path, archive: zipfile.ZipFile, meta: zipfile.ZipInfo) -> pa.Table:
     if meta.file_size > _LONGEST_META:
-        raise DataError(f"'{path}': {_META} has {meta.file_size:,} bytes; it is no description of an archive")
+        raise DataError(f"'{path}': {META} has {meta.file_size:,} bytes; it is no description of an archive")
     folder = str(PurePosixPath(meta.filename).parent)
-    core, extensions = _read_description(path, archive.read(meta))
+    core, extensions = read_description(path, archive.read(meta))
     occurrences = _read_file(path, archive, folder, core)
     media = next((one for one in extensions if one.kind in ("Multimedia", "Image", "AudubonMedia")), None)
     if media is None or core.key is None or media.key is None:
@@ -155,93 +128,12 @@ def _darwin_core(path: Path, archive: zipfile.ZipFile, meta: zipfile.ZipInfo) ->
     return _join_images(occurrences, core, _read_file(path, archive, folder, media), media)
 
 
-def _read_description(path: Path, content: bytes) -> tuple[_File, list[_File]]:
-    """The core and the extensions that meta.xml describes; it may declare no entities."""
-    from xml.etree import ElementTree
-    from xml.parsers import expat
-
-    def refuse(*_: object) -> None:
-        raise DataError(f"'{path}': {_META} declares a document type, which may hide anything; remove that")
-
-    guard = expat.ParserCreate()
-    guard.StartDoctypeDeclHandler = refuse
-    guard.EntityDeclHandler = refuse
-    try:
-        guard.Parse(content, True)
-        root = ElementTree.fromstring(content)
-    except (expat.ExpatError, ElementTree.ParseError) as error:
-        raise DataError(f"'{path}': {_META} is no XML ({error})") from error
-    files: dict[str, list[_File]] = {"core": [], "extension": []}
-    for element in root:
-        kind = element.tag.rpartition("}")[2]
-        if kind in files:
-            files[kind].append(_file(path, element))
-    if len(files["core"]) != 1:
-        raise DataError(f"'{path}': {_META} describes {len(files['core'])} core files; it must be one")
-    return files["core"][0], files["extension"]
-
-
-def _file(path: Path, element: Any) -> _File:
-    def option(name: str, usual: str) -> str:
-        text = str(element.get(name, usual))
-        return _ESCAPES.get(text, text)
-
-    locations = [one.text or "" for one in element.iter() if one.tag.rpartition("}")[2] == "location"]
-    terms: dict[int, str] = {}
-    constants: dict[str, str] = {}
-    key: int | None = None
-    for one in element:
-        kind = one.tag.rpartition("}")[2]
-        if kind not in ("field", "id", "coreid"):
-            continue
-        name = re.split(r"[/#]", one.get("term", ""))[-1]
-        index = one.get("index")
-        if index is None:
-            if kind == "field" and one.get("default"):
-                constants[name] = one.get("default")
-            continue
-        if not index.isdecimal() or int(index) > 10_000:
-            raise DataError(f"'{path}': {_META} has the column number {index!r:.40}")
-        if kind == "field":
-            terms[int(index)] = name
-        else:
-            key = int(index)
-    delimiter, quote = option("fieldsTerminatedBy", ","), option("fieldsEnclosedBy", '"')
-    encoding = element.get("encoding", "UTF-8")
-    if (
-        len(locations) != 1
-        or len(delimiter) != 1
-        or len(quote) > 1
-        or encoding.upper() not in ("UTF-8", "UTF8")
-    ):
-        raise DataError(
-            f"'{path}': {_META} describes a file that is not one table in UTF-8 whose cells one character "
-            "separates; unpack the archive, and save the table as CSV"
-        )
-    width = max([*terms, *([] if key is None else [key])], default=-1) + 1
-    columns: list[str] = []
-    for place in range(width):
-        name = terms.get(place, "id" if place == key else f"column {place + 1}")
-        columns.append(name if name not in columns else f"{name} ({place + 1})")
-    skip = element.get("ignoreHeaderLines", "0")
-    return _File(
-        name=locations[0].strip(),
-        kind=re.split(r"[/#]", element.get("rowType", ""))[-1],
-        key=key,
-        columns=columns,
-        constants={name: text for name, text in constants.items() if name not in columns},
-        delimiter=delimiter,
-        quote=quote or None,
-        skip=int(skip) if skip.isdecimal() else 0,
-    )
-
-
-def _read_file(path: Path, archive: zipfile.ZipFile, folder: str, described: _File) -> pa.Table:
+def _read_file(path: Path, archive: zipfile.ZipFile, folder: str, described: ArchiveFile) -> pa.Table:
     import pyarrow as pa
 
     name = described.name if folder == "." else f"{folder}/{described.name}"
     if name not in archive.namelist():
-        raise DataError(f"'{path}' has no file '{described.name[:80]}', which its {_META} describes")
+        raise DataError(f"'{path}' has no file '{described.name[:80]}', which its {META} describes")
     with archive.open(name) as file:
         table = _read_rows(
             file, described.delimiter, described.quote, _wide(path, archive, name, described), described.skip
@@ -251,7 +143,7 @@ def _read_file(path: Path, archive: zipfile.ZipFile, folder: str, described: _Fi
     return table
 
 
-def _wide(path: Path, archive: zipfile.ZipFile, name: str, described: _File) -> list[str]:
+def _wide(path: Path, archive: zipfile.ZipFile, name: str, described: ArchiveFile) -> list[str]:
     """The columns, with those at the end that meta.xml does not describe."""
     with archive.open(name) as file:
         for _ in range(described.skip):
@@ -268,13 +160,15 @@ def _wide(path: Path, archive: zipfile.ZipFile, name: str, described: _File) -> 
         except csv.Error as error:
             raise DataError(
                 f"'{path}': in the first row of '{described.name[:80]}' a cell is too long, or not closed; "
-                f"correct how {_META} says that cells are separated and enclosed"
+                f"correct how {META} says that cells are separated and enclosed"
             ) from error
     extra = [f"column {place + 1}" for place in range(len(described.columns), cells)]
     return [*described.columns, *extra]
 
 
-def _join_images(occurrences: pa.Table, core: _File, media: pa.Table, described: _File) -> pa.Table:
+def _join_images(
+    occurrences: pa.Table, core: ArchiveFile, media: pa.Table, described: ArchiveFile
+) -> pa.Table:
     """The occurrences with a column for their first image, their second and so on."""
     import pandas as pd
     import pyarrow as pa

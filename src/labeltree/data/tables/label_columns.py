@@ -14,7 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from labeltree.data.biology.rank_gaps import Gaps
-from labeltree.data.biology.ranks import (
+from labeltree.data.images.decode import EXTENSIONS
+from labeltree.data.table_columns import Cells, DataTable
+from labeltree.errors import DataError
+from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
+from labeltree.taxonomy.ranks import (
     RANKS,
     SURE,
     USUAL_RANKS,
@@ -23,11 +28,6 @@ from labeltree.data.biology.ranks import (
     is_vernacular,
     rank_of,
 )
-from labeltree.data.images.decode import EXTENSIONS
-from labeltree.data.table_columns import Cells, DataTable
-from labeltree.errors import DataError
-from labeltree.taxonomy.naming import some
-from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 
 __all__ = ["ZERO_OR_ONE", "LabelColumns", "find_label_columns", "flag_columns", "usual_label_columns"]
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.data.biology.rank_gaps import Bridged, Gaps, LabelFinder, bridge
-from labeltree.data.biology.ranks import Ranks
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.table_columns import DataTable
 from labeltree.data.unused_rows import UnusedRows
@@ -21,6 +20,7 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, spaced_path, sure_breadcrumbs
 from labeltree.taxonomy.naming import join_path, some, split_path
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, MissingNames, plain_name
+from labeltree.taxonomy.ranks import Ranks
 
 if TYPE_CHECKING:
     from torch import Tensor

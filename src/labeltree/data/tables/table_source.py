@@ -39,7 +39,10 @@ from labeltree.data.vectors.read_vector_files import VECTOR_SUFFIXES, VectorTabl
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.files.checklist_archives import is_checklist_archive
 from labeltree.taxonomy.files.edge_tables import is_edge_table
+from labeltree.taxonomy.files.opened_file import OpenedFile
+from labeltree.taxonomy.files.taxon_tables import is_checklist
 from labeltree.taxonomy.placeholders import MissingNames
 from labeltree.text_files import split_packed
 
@@ -516,6 +519,8 @@ def is_data_table(path: Path) -> bool:
     """Whether a file is a table of images, texts or vectors with labels, and not a taxonomy table."""
     if not path.is_file() or not (is_table_file(path) or path.suffix.lower() in VECTOR_SUFFIXES):
         return False
+    if path.suffix.lower() == ".zip" and is_checklist_archive(OpenedFile(path)):
+        return False
     may_be_other = split_packed(path)[0] in (".txt", ".json")  # lists and trees of names
     try:
         table = _read_table(path)[0]
@@ -523,7 +528,7 @@ def is_data_table(path: Path) -> bool:
         if may_be_other:
             return False
         raise
-    if is_edge_table(table.columns) or (may_be_other and only_vectors(table)):
+    if is_edge_table(table.columns) or is_checklist(table.columns) or (may_be_other and only_vectors(table)):
         return False
     try:
         _labels_of(table)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.data.biology.rank_gaps import LabelFinder
-from labeltree.data.biology.ranks import Ranks
 from labeltree.data.image_rules import ImageRule
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.shards.finding import find_shards
@@ -34,6 +33,7 @@ from labeltree.safe_files import Reader, read_text
 from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, spaced_path
 from labeltree.taxonomy.naming import join_path, split_path
 from labeltree.taxonomy.placeholders import MissingNames
+from labeltree.taxonomy.ranks import Ranks
 from labeltree.taxonomy.versions.between_versions import LabelsOfBoth
 
 __all__ = ["BulkSamples"]

@@ -1,4 +1,4 @@
-"""The charts of all pages: line, band, dot, difference and cell charts, and sparklines."""
+"""The charts of reports and comparisons: line, dot and difference charts, and sparklines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ from markupsafe import Markup
 from labeltree.report.charts.svg import SHAPES, STYLES, Drawing, legend_mark, marker, text_width
 
 __all__ = [
-    "Band",
     "DotRow",
     "Line",
-    "band_chart",
-    "cell_chart",
     "clip",
     "difference_chart",
     "dot_chart",
@@ -313,65 +310,6 @@ def clip(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip(" ,") + "…"
 
 
-_WIDTH, _HEIGHT = 820.0, 360.0  # size of the charts of a grid; below, their margins
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 236.0, 30.0, 52.0
-
-
-@dataclass(frozen=True)
-class Band:
-    """A line of a band chart.
-
-    Attributes:
-        name: Name in the legend.
-        values: Mean and spread at each place; None where nothing was measured.
-        constant: True for a single value that does not depend on the place; drawn dashed, without marks.
-    """
-
-    name: str
-    values: Sequence[tuple[float, float] | None]
-    constant: bool = False
-
-
-def band_chart(bands: Sequence[Band], places: Sequence[str], *, title: str, x_label: str) -> Markup:
-    """Draw means as lines and their spread as bands, over evenly spaced places."""
-    drawing = Drawing(_WIDTH, _HEIGHT, title)
-    known = [value for band in bands for value in band.values if value]
-    if not known:
-        return drawing.text(_WIDTH / 2, _HEIGHT / 2, "nothing was measured yet", "mid").markup()
-    marks = round_ticks(
-        min(mean - spread for mean, spread in known), max(mean + spread for mean, spread in known)
-    )
-    low, high = marks[0], marks[-1]
-    width = _WIDTH - _LEFT - _RIGHT
-    across = [_LEFT + width * (i + 0.5) / len(places) for i in range(len(places))]
-
-    def y_of(value: float) -> float:
-        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (high - value) / (high - low)
-
-    for x, label in zip(across, places, strict=True):
-        drawing.text(x, _HEIGHT - _BOTTOM + 18, label, "tick mid")
-    drawing.text(_LEFT + width / 2, _HEIGHT - 8, x_label, "mid")
-    drawing.text(4, 16, title, "")
-    for mark in marks:
-        drawing.line(_LEFT, y_of(mark), _WIDTH - _RIGHT, y_of(mark), "grid")
-        drawing.text(_LEFT - 8, y_of(mark) + 4, f"{mark:.4g}", "tick end")
-    for number, band in enumerate(bands):
-        css, shape = f"m{number % STYLES}", SHAPES[number % len(SHAPES)]
-        points = [(x, *value) for x, value in zip(across, band.values, strict=True) if value]
-        if points:
-            upper = [f"{x:.1f} {y_of(mean + spread):.1f}" for x, mean, spread in points]
-            lower = [f"{x:.1f} {y_of(mean - spread):.1f}" for x, mean, spread in reversed(points)]
-            drawing.add("path", d="M" + "L".join([*upper, *lower]) + "z", css=f"band {css}")
-            path = "M" + "L".join(f"{x:.1f} {y_of(mean):.1f}" for x, mean, _ in points)
-            drawing.add("path", d=path, css=f"line {css}{' dashed' if band.constant else ''}")
-        for x, mean, _ in [] if band.constant else points:
-            drawing.add("path", d=marker(shape, x, y_of(mean), 4.5), css=f"dot {css}")
-        y = _TOP + 10 + 21 * number
-        drawing.add("path", d=marker(shape, _WIDTH - _RIGHT + 20, y, 5), css=f"dot {css}")
-        drawing.text(_WIDTH - _RIGHT + 32, y + 4.5, band.name, f"name {css}")
-    return drawing.markup()
-
-
 def round_ticks(low: float, high: float) -> list[float]:
     """Round values that enclose the range, four to seven of them."""
     span = max(high - low, 1e-4)
@@ -379,65 +317,3 @@ def round_ticks(low: float, high: float) -> list[float]:
     step = next(power * f for f in (0.2, 0.25, 0.5, 1.0, 2.0) if span / (power * f) <= 5)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [i * step for i in range(first, max(last, first + 1) + 1)]
-
-
-def cell_chart(
-    values: Sequence[Sequence[float | None]],
-    down: Sequence[str],
-    across: Sequence[str],
-    *,
-    title: str,
-    x_label: str,
-    y_label: str,
-    larger_is_better: bool | None = True,
-) -> Markup:
-    """Draw a grid of numbers, shaded by their size, with a frame around the best.
-
-    Args:
-        values: One row per entry of `down` with one number per entry of `across`; None = not measured.
-        down: Labels of the rows.
-        across: Labels of the columns.
-        title: Title of the chart.
-        x_label: Label of the column axis.
-        y_label: Label of the row axis.
-        larger_is_better: Whether the largest number is the best, or the smallest; None: none is, and none is
-            framed. Nor is one if all numbers are equal.
-    """
-    drawing = Drawing(_WIDTH, _HEIGHT, title)
-    known = [value for row in values for value in row if value is not None]
-    low, high = min(known, default=0.0), max(known, default=1.0)
-    best = high if larger_is_better else low
-    if larger_is_better is None or (low == high and len(known) > 1):
-        best = math.nan
-    width = (_WIDTH - _LEFT - 40) / len(across)
-    height = (_HEIGHT - _TOP - _BOTTOM) / len(down)
-    for i, (label, row) in enumerate(zip(down, values, strict=True)):
-        y = _TOP + height * i
-        drawing.text(_LEFT - 8, y + height / 2 + 4, label, "tick end")
-        for j, value in enumerate(row):
-            x = _LEFT + width * j
-            share = 0.0 if value is None or high == low else (value - low) / (high - low)
-            fill = "none" if value is None else f"rgb({','.join(map(str, _shade(share)))})"
-            box = {"x": x + 1, "y": y + 1, "width": width - 2, "height": height - 2, "rx": 3}
-            drawing.add("rect", None, **box, fill=fill, style="stroke:var(--ink)" if value == best else None)
-            text = "–" if value is None else f"{value:.4f}" + (" best" if value == best else "")
-            style = None if value is None else f"fill:{_ink_on(share)}"
-            drawing.text(x + width / 2, y + height / 2 + 4, text, "mid", style=style)
-    for j, label in enumerate(across):
-        drawing.text(_LEFT + width * (j + 0.5), _HEIGHT - _BOTTOM + 18, label, "tick mid")
-    drawing.text((_LEFT + _WIDTH - 40) / 2, _HEIGHT - 8, x_label, "mid")
-    return drawing.text(4, 16, f"{y_label} (down); {title}", "").markup()
-
-
-def _shade(share: float) -> list[int]:
-    """A colour from pale to deep blue, as red, green and blue."""
-    return [round(a + (b - a) * share) for a, b in ((226, 8), (237, 64), (248, 120))]
-
-
-def _ink_on(share: float) -> str:
-    """White or black, whichever has the higher WCAG contrast with the shade; it is at least 4.6."""
-    linear = [
-        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in _shade(share))
-    ]
-    luminance = sum(part * weight for part, weight in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
-    return "#fff" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "#000"

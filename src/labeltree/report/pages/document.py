@@ -9,11 +9,11 @@ from functools import cache
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from labeltree.report.pages.template import render_page
 
-__all__ = ["Block", "Cell", "Figure", "Heading", "Notes", "Table", "Text", "to_html", "to_markdown"]
+__all__ = ["Block", "Cell", "Figure", "Fold", "Heading", "Notes", "Table", "Text", "to_html", "to_markdown"]
 
 
 @dataclass(frozen=True)
@@ -58,19 +58,32 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart, with the name of its file without suffix."""
+    """A chart as wide as a telephone, and the name of its file; wide pages have two in a row."""
 
     name: str
     title: str
     svg: Markup
 
 
-Block = Heading | Text | Notes | Table | Figure
+@dataclass(frozen=True)
+class Fold:
+    """What is folded away below its title until a reader opens it; no headings or figures."""
+
+    title: str
+    blocks: Sequence[Text | Table]
+
+
+Block = Heading | Text | Notes | Table | Figure | Fold
 
 
 def to_markdown(blocks: Sequence[Block], figures: str = "figures") -> str:
     """The document as Markdown; figures are files in the folder `figures`."""
-    return "\n\n".join(_markdown_block(block, figures) for block in blocks) + "\n"
+    text = ""
+    for before, block in zip([None, *blocks], blocks, strict=False):
+        beside = isinstance(before, Figure) and isinstance(block, Figure)
+        text += "" if before is None else "\n" if beside else "\n\n"
+        text += _markdown_block(block, figures)
+    return text + "\n"
 
 
 def _markdown_block(block: Block, figures: str) -> str:
@@ -81,8 +94,11 @@ def _markdown_block(block: Block, figures: str) -> str:
             return text
         case Notes(markdown):
             return markdown.strip()
-        case Figure(name, title, _):
+        case Figure(name, title):
             return f"![{title}]({figures}/{name}.svg)"
+        case Fold(title, inner):
+            shown = "\n\n".join(_markdown_block(one, figures) for one in inner)
+            return f"<details>\n<summary>{escape(title)}</summary>\n\n{shown}\n\n</details>"
         case Table(header, rows, words):
             rule = "|---" + ("|---" if words else "|---:") * (len(header) - 1) + "|"
             return "\n".join([_row(header), rule, *(_row(map(_cell, row)) for row in rows)])

@@ -51,8 +51,10 @@ def svg_file(chart: Markup) -> str:
     used = {name: pair for name, pair in COLOURS.items() if f"var(--{name})" in rules}
     light, dark = (";".join(f"--{name}:{pair[k]}" for name, pair in used.items()) for k in (0, 1))
     dark = f"@media(prefers-color-scheme:dark){{svg{{{dark}}}}}"
-    style = f"svg{{--sans:system-ui,sans-serif;{light}}}\n{dark}\n{rules}"
     head, rest = str(chart).split(">", 1)
+    width, height = head.split('viewBox="0 0 ')[1].split('"')[0].split()
+    own = f"svg.chart{{width:{width}px;height:{height}px}}"  # in place of the width of a page
+    style = f"svg{{--sans:system-ui,sans-serif;{light}}}\n{dark}\n{rules}\n{own}"
     head = head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
     return f"{head}><style>{style}</style>{rest}\n"
 

@@ -14,6 +14,7 @@ __all__ = [
     "breadcrumb_lists",
     "breadcrumbs_of",
     "google_taxonomy",
+    "is_google",
     "spaced_path",
     "sure_breadcrumbs",
 ]
@@ -128,6 +129,11 @@ def _is_tree(
         return True
     depth: dict[str, int] = {}  # `cat | dog` and `dog | cat` are several labels of one sample
     return all(depth.setdefault(name, i) == i for path in paths for i, name in enumerate(path))
+
+
+def is_google(text: str) -> bool:
+    """Whether a text begins with the first line of Google's product taxonomy."""
+    return _GOOGLE.match(text.lstrip()) is not None
 
 
 def google_taxonomy(text: str, certain: bool = False) -> GoogleTaxonomy | None:

@@ -8,7 +8,14 @@ from typing import NamedTuple
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
 
-__all__ = ["SCHEMES", "CodeScheme", "entries_from_codes"]
+__all__ = [
+    "SCHEMES",
+    "CodeScheme",
+    "are_numbers",
+    "entries_from_codes",
+    "entries_of_described_codes",
+    "look_like_codes",
+]
 
 _RANGE = re.compile(r"\s*(\w+)\s*[-\u2013]\s*(\w+)\s*")
 
@@ -38,6 +45,51 @@ SCHEMES = {
     "dewey": CodeScheme(tuple(range(1, 13)), padded=True),
 }
 """Known codes, by name."""
+
+_CODE = re.compile(r"[A-Z0-9](?:[A-Z0-9.\u2013-]{0,14}[A-Z0-9])?")
+_KNOWN = {
+    "icd10": re.compile(r"[A-Z]\d[0-9A-Z](?:\.?[0-9A-Z]{1,4}|\s*[-\u2013]\s*[A-Z]\d[0-9A-Z])?"),
+    "atc": re.compile(r"[A-Z](?:\d\d(?:[A-Z](?:[A-Z](?:\d\d)?)?)?)?"),
+}
+_WITH_DIGIT = 0.8  # the least share of codes that have a digit
+
+
+def look_like_codes(texts: Sequence[str]) -> bool:
+    """Whether texts are distinct codes, in capitals and digits, such as `A00.1` or `A00-A09`."""
+    return (
+        len(texts) > 1
+        and len(set(texts)) == len(texts)
+        and all(map(_CODE.fullmatch, texts))
+        and sum(any(map(str.isdigit, text)) for text in texts) >= _WITH_DIGIT * len(texts)
+    )
+
+
+def are_numbers(texts: Sequence[str]) -> bool:
+    """Whether texts are the numbers of a list: distinct, without zeros before them and with few gaps."""
+    if not all(text.isascii() and text.isdecimal() and str(int(text[:18])) == text for text in texts):
+        return False
+    numbers = {int(text) for text in texts}
+    return len(numbers) == len(texts) and max(numbers) <= 2 * len(texts)
+
+
+def entries_of_described_codes(pairs: Sequence[tuple[str, str]], root_name: str | None) -> Entries:
+    """The tree of codes with what each means, which becomes a further name of its node.
+
+    Levels are those of ICD-10 or ATC where all codes have that shape; else see `entries_from_codes`.
+
+    Raises:
+        TaxonomyError: If nothing says where levels end.
+    """
+    codes = [code for code, _ in pairs]
+    known = next((name for name, shape in _KNOWN.items() if all(map(shape.fullmatch, codes))), None)
+    entries = entries_from_codes(codes, None if known is None else SCHEMES[known], root_name=root_name)
+    texts = {code: text.strip() for code, text in pairs}
+    made = len(entries.names) - 1 - len(texts)
+    levels = f"levels as in {known}" if known else "a code that begins with another one is below it"
+    note = f"{len(texts)} codes, {levels}; what they mean are further names; --levels says other levels"
+    note += f"; {made} codes above them are not in the file" if made > 0 else ""
+    aliases = [(texts[name],) if texts.get(name, name) != name else () for name in entries.names]
+    return entries._replace(aliases=aliases, notes=(note,))
 
 
 def entries_from_codes(

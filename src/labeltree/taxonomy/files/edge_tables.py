@@ -1,12 +1,26 @@
 """Tables of edges: a column of the child and one of its parent; relations in SNOMED CT's RF2."""
 
+import csv
+import io
+import re
 from collections.abc import Hashable, Mapping, Sequence
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.entries import Entries, Where, entries_from_edges
-from labeltree.taxonomy.naming import nearest_hint
+from labeltree.taxonomy.files.opened_file import OpenedFile
+from labeltree.taxonomy.naming import nearest_hint, some
 
-__all__ = ["edge_columns", "edges_from_table", "is_edge_table", "is_rf2", "rf2_edges", "rf2_names"]
+__all__ = [
+    "edge_columns",
+    "edges_from_table",
+    "edges_text",
+    "entries_from_own_edges",
+    "find_ends",
+    "is_edge_table",
+    "is_rf2",
+    "rf2_edges",
+    "rf2_names",
+]
 
 _ENDS = (
     ("child_id", "parent_id"),
@@ -30,6 +44,10 @@ _BESIDE = {*_NAMES, "rank", "taxonrank", "level", "depth", "order", "position"}
 _TEXTS = {"text", "description", "sentence", "review", "document", "abstract", "caption", "txt"}
 _IMAGES = {"image", "path", "file", "filename"}
 _LABELS = {"label", "class", "category"}
+_PARENT = re.compile(
+    r"(?:.*[ _.])?parent(?:[ _.]?(?:id|ids|uid|code|key|name|node|number|unique id))?", re.IGNORECASE
+)
+_REFERRED = 0.9
 _NO_PARENT = {"", "0", "-1", "null", "none", "nan"}
 IS_A = "116680003"
 FULL_NAME = "900000000000003001"  # the type of a description that is the fully specified name
@@ -41,6 +59,26 @@ def edge_columns(columns: Sequence[str]) -> tuple[str, str] | None:
     for child, parent in _ENDS:
         if child in folded and parent in folded:
             return folded[child], folded[parent]
+    return None
+
+
+def find_ends(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, str] | None:
+    """The columns of child and parent: by their usual names, or a column named as a parent and its ids.
+
+    A column whose name begins or ends with `parent` refers to another one if the values of that one are
+    different in every row and hold nearly all of its own.
+    """
+    if (ends := edge_columns(columns)) is not None:
+        return ends
+    for place, column in enumerate(columns):
+        if not _PARENT.fullmatch(column.strip()):
+            continue
+        named = {row[place] for row in rows if row[place].casefold() not in _NO_PARENT}
+        for other, child in enumerate(columns if named else ()):
+            values = {row[other] for row in rows}
+            unique = other != place and len(values) == len(rows)
+            if unique and len(named & values) >= _REFERRED * len(named):
+                return child, column
     return None
 
 
@@ -70,8 +108,10 @@ def edges_from_table(
 ) -> Entries:
     """Read a table with one edge a row, such as `id,parent_id,name`.
 
-    A row without a parent (empty, its own id, or `0`, `-1` or `null` where no row has that id) is the root;
-    of several such rows each is below a root named `root_name`. Other columns are ignored.
+    A row without a parent (empty, its own id, or `0`, `-1` or `null` where no row has that id) is the root.
+    Of several each is below a root named `root_name`, and so are parents without a row of their own, which a
+    note names; beside a single root they are an error. Ids become aliases of nodes that have names. Other
+    columns are ignored.
 
     Args:
         columns: Names of the columns.
@@ -87,7 +127,7 @@ def edges_from_table(
     Raises:
         TaxonomyError: If a column is missing, or which end is the child is not certain.
     """
-    ends = edge_columns(columns)
+    ends = find_ends(columns, rows)
     if child is None or parent is None:
         if ends is None:
             raise TaxonomyError(
@@ -108,12 +148,26 @@ def edges_from_table(
     ids = {end for pair in pairs for end in pair if end is not None}
     # a parent without a row of its own has no name but its id
     names: dict[Hashable, object] = {end: (known or {}).get(end, end) for end in ids}
+    aliases: dict[Hashable, list[str]] = {end: [end] for end in ids if names[end] != end}
     roots = {end for end, above in pairs if above is None}
-    if len(roots) > 1 and root_name is not None:
+    rows_of_orphans = {above: row for row, (_, above) in reversed(list(enumerate(pairs)))}
+    orphans = [end for end in rows_of_orphans if end is not None and end not in children][::-1]
+    notes: tuple[str, ...] = ()
+    if len(roots) != 1 and len(roots) + len(orphans) > 1 and root_name is not None:
         root = "\0root"  # no cell of a table is this
         pairs = [(end, root if above is None else above) for end, above in pairs]
+        pairs += [(orphan, root) for orphan in orphans]
         names[root] = root_name
-    return entries_from_edges(pairs, names=names, where=where, several_parents=several_parents)
+        if orphans:
+            first = where(rows_of_orphans[orphans[0]])
+            notes = (
+                f"{some(orphans)} {'is a parent' if len(orphans) == 1 else 'are parents'} without a row "
+                f"(first in {first}), and put below the root",
+            )
+    entries = entries_from_edges(
+        pairs, names=names, where=where, several_parents=several_parents, aliases=aliases
+    )
+    return entries._replace(notes=notes)
 
 
 def _direct(
@@ -221,3 +275,42 @@ def _latest(text: str, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]
         if key not in rows or row.get("effectivetime", "") >= rows[key][1].get("effectivetime", ""):
             rows[key] = (number, row)
     return list(rows.values())
+
+
+def entries_from_own_edges(file: OpenedFile) -> Entries:
+    """Read a table of edges with the columns that this library writes: child, parent and perhaps name.
+
+    Raises:
+        TaxonomyError: If there are other columns.
+    """
+    table = file.table
+    columns = [name.casefold() for name in table.header]
+    rows = table.rows
+    if sorted(columns) not in (["child", "parent"], ["child", "name", "parent"]):
+        raise TaxonomyError(
+            f"a table of edges has the columns child, parent and perhaps name, not {', '.join(columns)}"
+        )
+    child, parent = columns.index("child"), columns.index("parent")
+    pairs = [(row[child], row[parent] or None) for row in rows]
+    names: dict[Hashable, object] | None = None
+    if "name" in columns:
+        names = {row[child]: row[columns.index("name")] for row in rows}
+    return entries_from_edges(pairs, names=names, where=table.where, several_parents=file.several_parents)
+
+
+def edges_text(entries: Entries, delimiter: str) -> str:
+    """A table of edges, the root first; if a name repeats, with numbers and a column of names."""
+    names = entries.names
+    out = io.StringIO(newline="")
+    write = csv.writer(out, delimiter=delimiter, lineterminator="\n").writerow
+    if len(set(names)) == len(names):
+        write(["child", "parent"])
+        write([names[0], ""])
+        for child, parent in zip(entries.children, entries.parents, strict=True):
+            write([names[child], names[parent]])
+    else:
+        write(["child", "parent", "name"])
+        write([0, "", names[0]])
+        for child, parent in zip(entries.children, entries.parents, strict=True):
+            write([child, parent, names[child]])
+    return out.getvalue()

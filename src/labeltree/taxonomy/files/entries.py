@@ -30,7 +30,7 @@ class Entries(NamedTuple):
     """Nodes in any order: the name of each, and the child and the parent of each edge as indices of names.
 
     A file may also say which version of the taxonomy it is, which ones came before, and for each node by what
-    it is called beside its name, such as an id or a synonym.
+    it is called beside its name, such as an id or a synonym. Notes are sentences on how it was read.
     """
 
     names: Sequence[str]
@@ -39,6 +39,7 @@ class Entries(NamedTuple):
     release: str | None = None
     history: tuple[Revision, ...] = ()
     aliases: Sequence[Sequence[str]] = ()
+    notes: tuple[str, ...] = ()
 
     def parent(self) -> list[int]:
         """The index of each node's parent in a tree, -1 for the root."""
@@ -106,8 +107,12 @@ def entries_from_edges(
     where: Where = _nth_pair,
     *,
     several_parents: bool,
+    aliases: Mapping[Hashable, Sequence[str]] | None = None,
 ) -> Entries:
-    """Collect pairs `(child, parent)` as `Graph.from_edges` does; `where` names a row in errors."""
+    """Collect pairs `(child, parent)` as `Graph.from_edges` does.
+
+    `where` names a row in errors, `aliases` are further names of some ids.
+    """
     row_of: dict[tuple[Hashable, Hashable], int] = {}
     parents_of: dict[Hashable, list[Hashable]] = {}
     for row, pair in enumerate(pairs):
@@ -156,7 +161,8 @@ def entries_from_edges(
             if parent is not None:
                 children.append(index[node])
                 parents.append(index[parent])
-    return Entries(cleaned, children, parents)
+    further = [] if aliases is None else [aliases.get(node, ()) for node in ids]
+    return Entries(cleaned, children, parents, aliases=further)
 
 
 def _edge(pair: Sequence[Hashable], where: Where, row: int) -> tuple[Hashable, Hashable]:
@@ -200,15 +206,22 @@ def _check_root(
 
 
 def entries_from_paths(
-    paths: Iterable[str | Sequence[object]], root_name: str | None = "root", where: Where = _nth_path
+    paths: Iterable[str | Sequence[object]],
+    root_name: str | None = "root",
+    where: Where = _nth_path,
+    aliases: Sequence[Sequence[str]] | None = None,
 ) -> Entries:
-    """Collect paths of names as `Taxonomy.from_paths` does; `where` names a row in errors."""
+    """Collect paths of names as `Taxonomy.from_paths` does.
+
+    `where` names a row in errors, `aliases` are further names of the last node of each path.
+    """
     names, parents = [root_entry(root_name)], [-1]
+    further: list[dict[str, None]] = [{}]
     index: dict[tuple[int, object], int] = {}
     seen: set[object] = set()
     for row, path in enumerate(paths):
         key = path if isinstance(path, str) else tuple(path)
-        if key in seen:  # often there is one path per sample
+        if key in seen and aliases is None:  # often there is one path per sample
             continue
         seen.add(key)
         node = 0
@@ -220,10 +233,16 @@ def entries_from_paths(
                 if child == len(names):
                     names.append(name)
                     parents.append(node)
+                    further.append({})
             node = child
+        if aliases is not None:
+            further[node].update((text, None) for text in aliases[row] if text and text != names[node])
     if len(names) == 1:
         raise TaxonomyError("there are no paths; give at least one, a sequence of names from coarse to fine")
-    return with_root(names, parents, root_name)
+    entries = with_root(names, parents, root_name)
+    if aliases is None:
+        return entries
+    return entries._replace(aliases=[tuple(texts) for texts in further[len(names) - len(entries.names) :]])
 
 
 def _parts(path: str | tuple[object, ...], where: Where, row: int) -> tuple[object, ...]:

@@ -20,7 +20,7 @@ from labeltree.taxonomy.files.entries import Entries, root_entry, with_root
 from labeltree.taxonomy.naming import clean_name, is_missing, tidy
 from labeltree.taxonomy.numbering import depth_of
 
-__all__ = ["Pairs", "entries_from_nested", "entries_from_yaml", "yaml_from_tree"]
+__all__ = ["Pairs", "data_from_yaml", "entries_from_nested", "entries_from_yaml", "yaml_from_tree"]
 
 NOTHING = ("", "~", "null", "Null", "NULL")
 LONGEST_KEY = 1000  # YAML allows a key 1024 characters
@@ -216,6 +216,47 @@ def _marks_from_yaml(text: str) -> Iterator[Mark]:
         where = f"line {mark.line + 1}: " if mark else ""
         reason = getattr(error, "problem", None) or getattr(error, "reason", None) or error
         raise TaxonomyError(f"{where}not readable as YAML: {reason}") from None
+
+
+def data_from_yaml(text: str) -> Any:
+    """One YAML document as `Pairs`, lists and texts (None for nothing), without a limit to its nesting.
+
+    Raises:
+        TaxonomyError: As for `entries_from_yaml`.
+    """
+    top: list[Any] = []
+    open_lists: list[list[Any]] = [top]
+    for mark in _marks_from_yaml(text):
+        if mark.kind == "end":
+            open_lists.pop()
+            continue
+        value: Any = mark.name
+        if mark.kind != "name":
+            value = _Unpaired() if mark.kind == "{" else []
+        open_lists[-1].append(value)
+        if mark.kind != "name":
+            open_lists.append(value)
+    return _paired(top)[0] if top else None
+
+
+class _Unpaired(list[Any]):
+    """The keys and values of a mapping in turn."""
+
+
+def _paired(top: list[Any]) -> list[Any]:
+    """The data with mappings as `Pairs`, the innermost made first."""
+    order: list[list[Any]] = [top]
+    for values in order:  # grows while it is walked through
+        order += [value for value in values if isinstance(value, list)]
+    made: dict[int, Any] = {}
+    for values in reversed(order):
+        new = [made.get(id(value), value) if isinstance(value, list) else value for value in values]
+        if isinstance(values, _Unpaired) and any(isinstance(key, list) for key in new[::2]):
+            raise TaxonomyError("a mapping or list cannot be a name")
+        made[id(values)] = (
+            Pairs(zip(new[::2], new[1::2], strict=True)) if isinstance(values, _Unpaired) else new
+        )
+    return list(made[id(top)])
 
 
 def yaml_from_tree(names: Sequence[str], parents: Sequence[int]) -> str:

@@ -1,0 +1,340 @@
+"""The forms that taxonomy files have: how each is recognised by its content, and read.
+
+A file has the first form of `FORMS` whose suffixes include its own, and whose test its content passes. The
+last form of a suffix takes all that no other one does.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from labeltree.errors import TaxonomyError
+from labeltree.options.choices import Form
+from labeltree.taxonomy.files.breadcrumbs import breadcrumb_lists, breadcrumbs_of, is_google
+from labeltree.taxonomy.files.checklist_archives import (
+    entries_from_checklist_archive,
+    is_checklist_archive,
+)
+from labeltree.taxonomy.files.edge_tables import (
+    edges_from_table,
+    entries_from_own_edges,
+    find_ends,
+    is_rf2,
+    rf2_edges,
+)
+from labeltree.taxonomy.files.entries import Entries, entries_from_paths
+from labeltree.taxonomy.files.json_objects import (
+    entries_from_categories,
+    entries_from_class_index,
+    entries_from_code_names,
+    entries_from_objects,
+    has_categories,
+    has_class_index,
+    has_code_names,
+    has_objects,
+)
+from labeltree.taxonomy.files.json_records import (
+    entries_from_adjacency,
+    entries_from_records,
+    has_adjacency,
+    has_records,
+)
+from labeltree.taxonomy.files.level_tables import (
+    entries_from_code_column,
+    entries_from_id_paths,
+    entries_from_levels,
+    has_code_column,
+    has_id_paths,
+)
+from labeltree.taxonomy.files.line_forms import (
+    entries_from_described_codes,
+    entries_from_ids_and_paths,
+    entries_from_is_a,
+    entries_from_numbered_names,
+    entries_from_tight_paths,
+    entries_from_tree_numbers,
+    has_described_codes,
+    has_ids_and_paths,
+    has_is_a,
+    has_numbered_names,
+    has_tight_paths,
+    has_tree_numbers,
+)
+from labeltree.taxonomy.files.nested import entries_from_nested, entries_from_yaml
+from labeltree.taxonomy.files.newick import entries_from_newick
+from labeltree.taxonomy.files.obo import entries_from_obo
+from labeltree.taxonomy.files.opened_file import START, OpenedFile
+from labeltree.taxonomy.files.path_lines import entries_from_google, entries_from_lines, has_only_rooted_paths
+from labeltree.taxonomy.files.saved_document import is_saved, read_saved
+from labeltree.taxonomy.files.taxon_tables import (
+    entries_from_checklist,
+    entries_from_ranks,
+    has_ranks,
+    is_checklist,
+)
+
+__all__ = ["FORMS", "FileForm", "entries_of_form", "find_form"]
+
+_TABLES = (".csv", ".tsv")
+_TAXA = (*_TABLES, ".txt", ".tab")  # lines whose first one names columns as Darwin Core and others do
+_MARKS = (">", "|", ";", "\t", ":", ",", " - ", ".", "_")
+_FIRST = 20  # lines
+_MANY = 100  # classes
+_MOST = 0.9
+_YAML = (".yaml", ".yml")
+_NEWICK = (".nwk", ".newick", ".tree")
+_JSON = (".json", ".jsonld")
+_DATA = (*_JSON, *_YAML)
+
+
+@dataclass(frozen=True)
+class FileForm:
+    """A form of taxonomy files.
+
+    Attributes:
+        name: What `--form` calls it.
+        example: What such files hold, in a few words.
+        suffixes: Suffixes under which it is sought.
+        is_form: Whether a file with such a suffix has this form.
+        read: Reads it.
+    """
+
+    name: Form
+    example: str
+    suffixes: tuple[str, ...]
+    is_form: Callable[[OpenedFile], bool]
+    read: Callable[[OpenedFile], Entries]
+
+
+def find_form(file: OpenedFile) -> FileForm:
+    """The form of a file, by its content.
+
+    Raises:
+        TaxonomyError: If no form has its suffix, or the file cannot be read.
+    """
+    sought = [form for form in FORMS if file.suffix in form.suffixes]
+    if not sought:
+        suffixes = dict.fromkeys(suffix for form in FORMS for suffix in form.suffixes)
+        raise TaxonomyError(
+            f"the suffix is {file.suffix!r}, expected one of {', '.join(suffixes)}; --form says what another "
+            "file holds"
+        )
+    form = next((form for form in sought if form.is_form(file)), None)
+    if form is None:
+        known = ", ".join(f"{form.name} ({form.example})" for form in sought)
+        raise TaxonomyError(f"it is none of what a {file.suffix} is read as: {known}")
+    return form
+
+
+def entries_of_form(file: OpenedFile, name: Form | None = None) -> Entries:
+    """Read a file.
+
+    Args:
+        file: The file.
+        name: Its form; by default recognised.
+
+    Raises:
+        TaxonomyError: If it cannot be read as this form.
+    """
+    entries = (find_form(file) if name is None else _form_of_name(file, name)).read(file)
+    if len(entries.names) == len(entries.parents) + 1 and not any(entries.parents):
+        _note_common_mark(file, entries.names[1:])
+    return entries._replace(notes=tuple(dict.fromkeys([*file.notes, *entries.notes])))
+
+
+def _note_common_mark(file: OpenedFile, names: Sequence[str]) -> None:
+    """Note that many names without a level above share a mark, which may separate levels."""
+    for mark in _MARKS if len(names) >= _MANY else ():
+        if sum(mark in name for name in names) >= _MOST * len(names):
+            file.note(
+                f"{len(names)} classes without a level above, and most contain {mark!r}: if it separates "
+                f"levels, say --form breadcrumbs --separator {mark!r}"
+            )
+            return
+
+
+def _form_of_name(file: OpenedFile, name: Form) -> FileForm:
+    """The form of that name that recognises the file, or else the last one of that name."""
+    of_name = [form for form in FORMS if form.name == name]
+    known = (form for form in of_name if file.suffix in form.suffixes and form.is_form(file))
+    return next(known, of_name[-1])
+
+
+def _always(file: OpenedFile) -> bool:
+    return True
+
+
+def _is_rf2(file: OpenedFile) -> bool:
+    return is_rf2([name.strip() for name in file.start.split("\n", 1)[0].split("\t")])
+
+
+def _has_table(file: OpenedFile) -> bool:
+    """Whether a file is a table: by its suffix, or because its first lines have as many cells."""
+    if file.suffix in _TABLES:
+        return True
+    lines = [line for line in file.start.splitlines() if line.strip()][:_FIRST]
+    lines = lines[:-1] if len(file.start) >= START else lines
+    if len(lines) < 2 or not any(0 < lines[0].count(mark) == lines[-1].count(mark) for mark in "\t,;|"):
+        return False
+    try:
+        return bool(file.table.rows)
+    except TaxonomyError:
+        return False
+
+
+def _has_own_edges(file: OpenedFile) -> bool:
+    return {"child", "parent"} <= {name.casefold() for name in file.table.header}
+
+
+def _read_edges(file: OpenedFile) -> Entries:
+    header, rows, _ = table = file.table
+    return edges_from_table(
+        header, rows, table.where, several_parents=file.several_parents, root_name=file.root_name
+    )
+
+
+def _has_breadcrumbs(file: OpenedFile) -> bool:
+    header, rows, _ = file.table
+    return len(header) == 1 and breadcrumbs_of([cells[0] for cells in rows]) is not None
+
+
+def _read_breadcrumbs(file: OpenedFile) -> Entries:
+    breadcrumbs = breadcrumbs_of([cells[0] for cells in file.table.rows], certain=True)
+    assert breadcrumbs is not None
+    return entries_from_paths(breadcrumbs.paths, file.root_name, file.table.where)
+
+
+def _read_breadcrumb_lists(file: OpenedFile) -> Entries:
+    paths = breadcrumb_lists(file.json)
+    return entries_from_paths(paths, file.root_name, lambda row: f"BreadcrumbList {row + 1}")
+
+
+FORMS = (
+    FileForm(
+        "saved",
+        "what labeltree saved as .json",
+        _JSON,
+        lambda file: is_saved(file.json),
+        lambda file: read_saved(file.json, file.several_parents),
+    ),
+    FileForm(
+        "breadcrumb-list",
+        "schema.org's BreadcrumbList, one or many",
+        _JSON,
+        lambda file: bool(breadcrumb_lists(file.json)),
+        _read_breadcrumb_lists,
+    ),
+    FileForm(
+        "records",
+        "objects with ids of their parents or children, or nodes and links",
+        _DATA,
+        has_records,
+        entries_from_records,
+    ),
+    FileForm(
+        "categories",
+        "COCO's, LVIS' and iNaturalist's categories",
+        _DATA,
+        has_categories,
+        entries_from_categories,
+    ),
+    FileForm("objects", "{name, children} within each other", _DATA, has_objects, entries_from_objects),
+    FileForm(
+        "class-index",
+        "names by numbers, or numbers by names",
+        _DATA,
+        has_class_index,
+        entries_from_class_index,
+    ),
+    FileForm("codes", "codes with what they mean", _DATA, has_code_names, entries_from_code_names),
+    FileForm(
+        "adjacency",
+        "{parent: [children]} or {child: parent}",
+        _DATA,
+        has_adjacency,
+        entries_from_adjacency,
+    ),
+    FileForm(
+        "nested",
+        "nested names",
+        _JSON,
+        _always,
+        lambda file: entries_from_nested(file.json, file.root_name),
+    ),
+    FileForm(
+        "nested", "nested names", _YAML, _always, lambda file: entries_from_yaml(file.text, file.root_name)
+    ),
+    FileForm(
+        "rf2",
+        "SNOMED CT's relationship file",
+        (".txt", *_TABLES),
+        _is_rf2,
+        lambda file: rf2_edges(file.text, None, file.several_parents),
+    ),
+    FileForm(
+        "edges", "columns child and parent, perhaps name", _TABLES, _has_own_edges, entries_from_own_edges
+    ),
+    FileForm(
+        "checklist",
+        "taxa with parents and accepted names: Darwin Core, ColDP, ITIS, WoRMS",
+        _TAXA,
+        lambda file: _has_table(file) and is_checklist(file.table.header),
+        entries_from_checklist,
+    ),
+    FileForm(
+        "checklist",
+        "zipped taxa: Darwin Core archives, ColDP",
+        (".zip",),
+        is_checklist_archive,
+        entries_from_checklist_archive,
+    ),
+    FileForm(
+        "edges",
+        "columns such as id, parent_id and name",
+        _TAXA,
+        lambda file: _has_table(file) and find_ends(file.table.header, file.table.rows) is not None,
+        _read_edges,
+    ),
+    FileForm("breadcrumbs", "a column of A > B > C", _TABLES, _has_breadcrumbs, _read_breadcrumbs),
+    FileForm("id-paths", "columns id and A > B > C", _TABLES, has_id_paths, entries_from_id_paths),
+    FileForm("codes", "columns code and description", _TABLES, has_code_column, entries_from_code_column),
+    FileForm(
+        "ranks",
+        "columns kingdom … species",
+        _TAXA,
+        lambda file: _has_table(file) and has_ranks(file),
+        entries_from_ranks,
+    ),
+    FileForm("levels", "a column per depth, coarse to fine", _TABLES, _always, entries_from_levels),
+    FileForm("paths", "lines a/b/c or A > B > C", (".txt",), has_only_rooted_paths, entries_from_lines),
+    FileForm(
+        "google",
+        "Google's product taxonomy",
+        (".txt",),
+        lambda file: is_google(file.start),
+        entries_from_google,
+    ),
+    FileForm(
+        "id-paths", "3237 - Animals > Live Animals", (".txt",), has_ids_and_paths, entries_from_ids_and_paths
+    ),
+    FileForm("tree-numbers", "Breast;A01.236", (".txt",), has_tree_numbers, entries_from_tree_numbers),
+    FileForm("is-a", "lines of parent and child", (".txt",), has_is_a, entries_from_is_a),
+    FileForm("class-index", "1 person", (".txt",), has_numbered_names, entries_from_numbered_names),
+    FileForm("codes", "A00 Cholera", (".txt",), has_described_codes, entries_from_described_codes),
+    FileForm("paths", "A>B>C", (".txt",), has_tight_paths, entries_from_tight_paths),
+    FileForm("paths", "lines a/b/c or A > B > C", (".txt",), _always, entries_from_lines),
+    FileForm(
+        "newick",
+        "one Newick tree",
+        _NEWICK,
+        _always,
+        lambda file: entries_from_newick(file.text, file.root_name),
+    ),
+    FileForm(
+        "obo",
+        "an ontology by is_a, such as the Cell Ontology",
+        (".obo",),
+        _always,
+        lambda file: entries_from_obo(file.text, file.root_name, file.several_parents),
+    ),
+)
+"""The forms in the order in which they are sought."""

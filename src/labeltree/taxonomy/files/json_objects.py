@@ -1,0 +1,235 @@
+"""Taxonomies in JSON or YAML as objects: within each other, categories, class indices, codes with names."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.files.codes_of_classes import are_numbers, entries_of_described_codes, look_like_codes
+from labeltree.taxonomy.files.entries import Entries, entries_from_paths
+from labeltree.taxonomy.files.json_records import (
+    IDS,
+    NAMES,
+    Record,
+    are_objects,
+    is_list,
+    is_scalar,
+    make_record,
+    text_of,
+)
+from labeltree.taxonomy.files.nested import Pairs
+from labeltree.taxonomy.files.opened_file import OpenedFile
+from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.ranks import RANKS, Ranks, rank_of
+
+__all__ = [
+    "entries_from_categories",
+    "entries_from_class_index",
+    "entries_from_code_names",
+    "entries_from_objects",
+    "entries_of_numbered",
+    "has_categories",
+    "has_class_index",
+    "has_code_names",
+    "has_objects",
+]
+
+_CHILDREN = ("children", "subcategories", "subcategory", "subclasses", "items", "nodes", "_children", "child")
+_CATEGORY_IDS = ("id", "synset", "common_name", "image_dir_name", "freebase_id")
+
+
+# Objects {name, children: [objects]}
+
+
+def has_objects(file: OpenedFile) -> bool:
+    """Whether a file is an object, or a list of them, with a name and a list of objects of the same kind."""
+    return _object_fields(file.data) is not None
+
+
+def entries_from_objects(file: OpenedFile) -> Entries:
+    """Read objects within objects, such as d3's `{name, children}`; other fields are left out."""
+    fields = _object_fields(file.data)
+    assert fields is not None
+    name_field, children_field = fields
+    names: list[str] = []
+    parents: list[int] = []
+    aliases: list[tuple[str, ...]] = []
+    top = file.data if not isinstance(file.data, Pairs) else [file.data]
+    several = len(top) > 1
+    if several and file.root_name is not None:
+        names, parents, aliases = [file.root_name], [-1], [()]
+    left_out: dict[str, None] = {}
+    stack: list[tuple[Any, int]] = [(item, 0 if several else -1) for item in reversed(list(top))]
+    while stack:
+        item, above = stack.pop()
+        if not isinstance(item, Pairs):
+            if not is_scalar(item):
+                raise TaxonomyError(f"a child of {names[above]!r} is neither an object nor a name")
+            names.append(text_of(item))
+            parents.append(above)
+            aliases.append(())
+            continue
+        values = dict(item)
+        name = values.get(name_field)
+        if not is_scalar(name):
+            raise TaxonomyError(
+                f"an object{f' below {names[above]!r}' if above >= 0 else ''} has no {name_field!r}"
+            )
+        node = len(names)
+        names.append(text_of(name))
+        parents.append(above)
+        ids = [text_of(value) for key, value in item if str(key).casefold() in IDS and is_scalar(value)]
+        aliases.append(tuple(text for text in dict.fromkeys(ids) if text != names[node]))
+        left_out.update((str(key), None) for key in values if key not in (name_field, children_field))
+        below = values.get(children_field)
+        stack += [(child, node) for child in reversed(list(below) if is_list(below) else [])]
+    left = [key for key in left_out if key.casefold() not in IDS]
+    note = f"objects with {name_field!r} and {children_field!r}"
+    note += f"; other fields are left out: {some(left)}" if left else ""
+    children = [node for node, above in enumerate(parents) if above >= 0]
+    return Entries(names, children, [parents[node] for node in children], aliases=aliases, notes=(note,))
+
+
+def _object_fields(data: Any) -> tuple[str, str] | None:
+    """The fields of names and of children, as they are written; None if the data are no such objects."""
+    top = [data] if isinstance(data, Pairs) else data if is_list(data) and not isinstance(data, Pairs) else []
+    if not top or not are_objects(top):
+        return None
+    for item in top:
+        for key, value in item:
+            if str(key).casefold() in _CHILDREN and is_list(value) and value:
+                name = next(
+                    (
+                        other
+                        for usual in (*NAMES, *IDS)
+                        for other, text in item
+                        if str(other).casefold() == usual and is_scalar(text)
+                    ),
+                    None,
+                )
+                nested = any(isinstance(child, Pairs) for child in value)
+                if name is not None and (nested or len(top) == 1):
+                    return str(name), str(key)
+    return None
+
+
+# Categories of COCO, LVIS and iNaturalist
+
+
+def has_categories(file: OpenedFile) -> bool:
+    """Whether a file has COCO's `categories`, or is such a list: names with a supercategory or with ranks."""
+    return _categories(file.data) is not None
+
+
+def entries_from_categories(file: OpenedFile) -> Entries:
+    """Read categories: ranks if they have them, else the supercategory; ids are aliases."""
+    records = _categories(file.data)
+    assert records is not None
+    ranks = _rank_fields(records)
+    fields = ranks or ["supercategory"]
+    reading = Ranks(fields, fields)
+    paths = []
+    for record in records:
+        cells = [text_of(value) if is_scalar(value := record.fields.get(field)) else None for field in fields]
+        above = [name for name in reading.label(cells, None) if name is not None]
+        name = str(record.name or record.id)
+        paths.append(above if above and above[-1].casefold() == name.casefold() else [*above, name])
+    aliases = [
+        [text_of(record.fields[key]) for key in _CATEGORY_IDS if is_scalar(record.fields.get(key))]
+        for record in records
+    ]
+    entries = entries_from_paths(paths, file.root_name, lambda row: f"category {row + 1}", aliases)
+    told = any(len(path) > 1 for path in paths)
+    levels = " > ".join(ranks or [*fields, "name"]) if told else "no level above their names"
+    return entries._replace(notes=(f"{len(records)} categories: {levels}; ids are further names",))
+
+
+def _categories(data: Any) -> list[Record] | None:
+    listed = dict(data).get("categories") if isinstance(data, Pairs) else data
+    if not is_list(listed) or not listed or not are_objects(listed):
+        return None
+    records = [make_record(item) for item in listed]
+    if not all(record.name or record.id for record in records):
+        return None
+    told = any(is_scalar(record.fields.get("supercategory")) for record in records)
+    return records if told or len(_rank_fields(records)) > 1 or isinstance(data, Pairs) else None
+
+
+def _rank_fields(records: Sequence[Record]) -> list[str]:
+    """The fields that are ranks, coarse to fine."""
+    fields = [field for field in records[0].fields if rank_of(field) is not None]
+    fields = fields if len(fields) > 1 else []
+    return sorted(fields, key=lambda field: RANKS.index(str(rank_of(field))))
+
+
+# Class indices: {"0": "tench"}, {"0": ["n01440764", "tench"]}, {"tench": 0}
+
+
+def has_class_index(file: OpenedFile) -> bool:
+    """Whether an object maps numbers to names, or names to numbers: classes without a level above."""
+    return _class_index(file.data) is not None
+
+
+def entries_from_class_index(file: OpenedFile) -> Entries:
+    """Read names with their numbers; numbers and ids are aliases."""
+    classes = _class_index(file.data)
+    assert classes is not None
+    return entries_of_numbered(classes, file)
+
+
+def entries_of_numbered(classes: Sequence[tuple[str, Sequence[str]]], file: OpenedFile) -> Entries:
+    """Classes without a level above, by their names and what else each is called, such as its number.
+
+    A name of several classes is followed by what else each is called.
+    """
+    count = Counter(name for name, _ in classes)
+    names = [name if count[name] == 1 else f"{name} ({further[0]})" for name, further in classes]
+    entries = entries_from_paths(
+        [(name,) for name in names],
+        file.root_name,
+        lambda row: f"entry {row + 1}",
+        [[*further, called] for called, further in classes],
+    )
+    repeated = [name for name, number in count.items() if number > 1]
+    note = f"{len(classes)} classes without a level above; numbers and ids are further names"
+    note += f"; {some(repeated)} {'are names' if len(repeated) > 1 else 'is the name'} of several" * bool(
+        repeated
+    )
+    return entries._replace(notes=(note,))
+
+
+def _class_index(data: Any) -> list[tuple[str, list[str]]] | None:
+    if not isinstance(data, Pairs) or len(data) < 2:
+        return None
+    if are_numbers([str(key) for key, _ in data]):
+        if all(isinstance(value, str) and value.strip() for _, value in data):
+            return [(value, [str(key)]) for key, value in data]
+        if all(is_list(v) and len(v) == 2 and all(isinstance(text, str) for text in v) for _, v in data):
+            return [(value[1], [value[0], str(key)]) for key, value in data]
+    distinct = len({str(key) for key, _ in data}) == len(data)
+    if (
+        distinct
+        and all(type(value) is int for _, value in data)
+        and are_numbers([str(value) for _, value in data])
+    ):
+        return [(str(key), [str(value)]) for key, value in data]
+    return None
+
+
+# Codes with what they mean
+
+
+def has_code_names(file: OpenedFile) -> bool:
+    """Whether an object maps codes to texts."""
+    data = file.data
+    return (
+        isinstance(data, Pairs)
+        and len(data) > 1
+        and all(isinstance(value, str) and value.strip() for _, value in data)
+        and look_like_codes([str(key) for key, _ in data])
+    )
+
+
+def entries_from_code_names(file: OpenedFile) -> Entries:
+    """Read codes with what they mean; see `entries_of_described_codes`."""
+    return entries_of_described_codes([(str(key), value) for key, value in file.data], file.root_name)

@@ -1,0 +1,297 @@
+"""Lines that are no `a/b/c`: ids before paths, tree numbers, edges, arrows, codes, numbers with names."""
+
+import re
+from collections.abc import Hashable, Sequence
+
+from labeltree.taxonomy.files.breadcrumbs import Breadcrumbs, breadcrumbs_of
+from labeltree.taxonomy.files.codes_of_classes import are_numbers, entries_of_described_codes, look_like_codes
+from labeltree.taxonomy.files.entries import Entries, entries_from_edges, entries_from_paths
+from labeltree.taxonomy.files.json_objects import entries_of_numbered
+from labeltree.taxonomy.files.json_records import is_one_tree
+from labeltree.taxonomy.files.opened_file import OpenedFile
+
+__all__ = [
+    "entries_from_described_codes",
+    "entries_from_ids_and_paths",
+    "entries_from_is_a",
+    "entries_from_numbered_names",
+    "entries_from_tight_paths",
+    "entries_from_tree_numbers",
+    "has_described_codes",
+    "has_ids_and_paths",
+    "has_is_a",
+    "has_numbered_names",
+    "has_tight_paths",
+    "has_tree_numbers",
+    "lines_below_comments",
+]
+
+_ID_BEFORE = re.compile(r"(\S+)(?:\s+[-:|=]\s+|\s*\t\s*|\s*[;,]\s*)(.+)")
+_TREE_NUMBER = re.compile(r"(.+?)\s*[;\t|]\s*([A-Z]?\d+(?:\.\d+)*)")
+_CODE_BEFORE = re.compile(r"(\S+?)(?:\s*[:;|=]\s+|\s+[-\u2013:|=]\s+|\s+|[;|,])(.+)")
+_NUMBER_BEFORE = re.compile(r"(\d+)\s+(.+)")
+_WORDNET_ID = re.compile(r"[nvars]\d{8}")
+_MARKS = ("\u2192", "->", "=>", ">", "|", ";", "\t", "::", "\\")
+_FEWEST = 3  # lines by which a form can be told
+
+
+def lines_below_comments(file: OpenedFile) -> list[tuple[int, str]]:
+    """The lines below those at the top that begin with `#`, if there are others; a note says so."""
+    first = next((at for at, (_, line) in enumerate(file.lines) if not line.startswith("#")), 0)
+    if first == 0 or len(file.lines) - first < 2:
+        return file.lines
+    lines = file.lines[first:]
+    if any(line.startswith("#") for _, line in lines):
+        lines = [(number, line) for number, line in lines if not line.startswith("#")]
+        if len(lines) < 0.5 * len(file.lines):
+            return file.lines
+        file.note("lines that begin with '#' are comments")
+    else:
+        file.note("line 1 is a comment, by its '#'" if first == 1 else f"{first} lines with '#' are comments")
+    return lines
+
+
+# 3237 - Animals > Live Animals
+
+
+def has_ids_and_paths(file: OpenedFile) -> bool:
+    """Whether each line is an id and a path with `>`."""
+    return _ids_and_paths(file) is not None
+
+
+def entries_from_ids_and_paths(file: OpenedFile) -> Entries:
+    """Read lines of an id and a path; ids are aliases."""
+    read = _ids_and_paths(file)
+    assert read is not None
+    ids, breadcrumbs = read
+    lines = lines_below_comments(file)
+    file.note(f"each line is an id, which is a further name, and a path with {breadcrumbs.separator!r}")
+    return entries_from_paths(
+        breadcrumbs.paths, file.root_name, lambda row: f"line {lines[row][0]}", [[id] for id in ids]
+    )
+
+
+def _ids_and_paths(file: OpenedFile) -> tuple[list[str], Breadcrumbs] | None:
+    matches = [_ID_BEFORE.fullmatch(line) for _, line in lines_below_comments(file)]
+    if len(matches) < 2 or not any(match and ">" in match[2] for match in matches):
+        return None
+    pairs = [(match[1], match[2]) for match in matches if match is not None]
+    ids = [id for id, _ in pairs]
+    if len(pairs) < len(matches) or len(set(ids)) < len(ids) or any(">" in id for id in ids):
+        return None
+    breadcrumbs = breadcrumbs_of([path for _, path in pairs], certain=True)
+    return None if breadcrumbs is None else (ids, breadcrumbs)
+
+
+# Mammary Glands, Human;A01.236.249
+
+
+def has_tree_numbers(file: OpenedFile) -> bool:
+    """Whether each line is a name and a number such as `A01.236`, and some are below others by it."""
+    return _tree_numbers(lines_below_comments(file)) is not None
+
+
+def entries_from_tree_numbers(file: OpenedFile) -> Entries:
+    """Read names with dotted numbers, as MeSH's: a number is below the longest one that it begins with.
+
+    A name with several numbers is one node below several parents where these are allowed.
+    """
+    lines = lines_below_comments(file)
+    read = _tree_numbers(lines)
+    assert read is not None
+    node_of: dict[str, str] = {number: number for _, number in read}
+    names = {number: name for name, number in read}
+    if file.several_parents:
+        first: dict[str, str] = {}
+        node_of = {number: first.setdefault(name, number) for name, number in read}
+    edges: dict[tuple[Hashable, Hashable], None] = {}
+    tops: dict[str, None] = {}
+    for number in names:
+        above = _number_above(number, names)
+        if above is None:
+            tops.setdefault(node_of[number], None)
+        elif node_of[above] != node_of[number]:
+            edges[node_of[number], node_of[above]] = None
+    below = {child for child, _ in edges}
+    root: Hashable = None if len(tops) == 1 or file.root_name is None else "\0root"
+    edges |= {(top, root): None for top in tops if top not in below}
+    known: dict[Hashable, object] = {node: names[node] for node in node_of.values()}
+    known |= {root: file.root_name} if root is not None else {}
+    aliases: dict[Hashable, list[str]] = {}
+    for number, node in node_of.items():
+        aliases.setdefault(node, []).append(number)
+    file.note("each line is a name and a dotted number, which is a further name; levels end at its dots")
+    line_of = {number: line for (line, _), (_, number) in zip(lines, read, strict=True)}
+    children = [str(child) for child, _ in edges]
+    return entries_from_edges(
+        list(edges),
+        names=known,
+        where=lambda row: f"line {line_of[children[row]]}",
+        several_parents=file.several_parents,
+        aliases=aliases,
+    )
+
+
+def _tree_numbers(lines: Sequence[tuple[int, str]]) -> list[tuple[str, str]] | None:
+    matches = [_TREE_NUMBER.fullmatch(line) for _, line in lines]
+    read = [(match[1], match[2]) for match in matches if match is not None]
+    numbers = {number for _, number in read}
+    if len(read) < max(len(matches), _FEWEST) or len(numbers) < len(read):
+        return None
+    return read if any(_number_above(number, numbers) is not None for number in numbers) else None
+
+
+def _number_above(number: str, known: set[str] | dict[str, str]) -> str | None:
+    """The longest known number that a number begins with, at a dot."""
+    while "." in number:
+        number = number.rpartition(".")[0]
+        if number in known:
+            return number
+    return None
+
+
+# animal bird
+
+
+def has_is_a(file: OpenedFile) -> bool:
+    """Whether each line is two words, which are edges of one tree or DAG, or of few."""
+    return _is_a_edges(lines_below_comments(file)) is not None
+
+
+def entries_from_is_a(file: OpenedFile) -> Entries:
+    """Read lines of two words, parent and child in the order in which the edges are a tree."""
+    lines = lines_below_comments(file)
+    read = _is_a_edges(lines)
+    assert read is not None
+    edges, order = read
+    pairs: list[tuple[Hashable, Hashable]] = [*edges]
+    below = {child for child, _ in edges}
+    tops = list(dict.fromkeys(parent for _, parent in edges if parent not in below))
+    names: dict[Hashable, object] = {end: end for pair in edges for end in pair}
+    if len(tops) > 1 and file.root_name is not None:
+        pairs += [(top, "\0root") for top in tops]
+        names["\0root"] = file.root_name
+    file.note(f"each line is an edge, {order}; for names with a blank, say --form paths")
+    return entries_from_edges(
+        pairs,
+        names=names,
+        where=lambda row: f"line {lines[row][0]}" if row < len(lines) else "a root",
+        several_parents=file.several_parents,
+    )
+
+
+def _is_a_edges(lines: Sequence[tuple[int, str]]) -> tuple[list[tuple[str, str]], str] | None:
+    """The edges `(child, parent)`, and in which order they stand; None if lines are no edges."""
+    pairs = [line.split("\t") if "\t" in line else line.split() for _, line in lines]
+    if len(pairs) < _FEWEST or any(len(pair) != 2 or pair[0] == pair[1] for pair in pairs):
+        return None
+    left, right = [a for a, _ in pairs], [b for _, b in pairs]
+    down = [(b, a) for a, b in pairs]  # parent child
+    up = [(a, b) for a, b in pairs]
+    able = [
+        (edges, order, len({child for child, _ in edges}))
+        for edges, order in ((down, "parent before child"), (up, "child before parent"))
+        if len(set(edges)) == len(edges) and is_one_tree(edges)
+    ]
+    if not able or not set(left) & set(right):
+        return None
+    edges, order, _ = max(able, key=lambda one: one[2])
+    return edges, order
+
+
+# Pets>Birds>Cages
+
+
+def has_tight_paths(file: OpenedFile) -> bool:
+    """Whether lines are paths whose names a mark separates that is no `/`, also without blanks beside it."""
+    return _tight_paths([line for _, line in lines_below_comments(file)]) is not None
+
+
+def entries_from_tight_paths(file: OpenedFile) -> Entries:
+    """Read paths such as `Pets>Birds`; `/` within names is kept."""
+    lines = lines_below_comments(file)
+    breadcrumbs = _tight_paths([line for _, line in lines])
+    assert breadcrumbs is not None
+    file.note(f"lines are paths whose names {breadcrumbs.separator!r} separates; '/' is part of a name")
+    return entries_from_paths(breadcrumbs.paths, file.root_name, lambda row: f"line {lines[row][0]}")
+
+
+def _tight_paths(lines: Sequence[str]) -> Breadcrumbs | None:
+    """Paths where nearly all lines have a mark, first names repeat, and a name is always at one depth."""
+    distinct = list(dict.fromkeys(lines))
+    if len(distinct) < _FEWEST:
+        return None
+    for mark in _MARKS:
+        if sum(mark in line for line in distinct) < 0.5 * len(distinct):
+            continue
+        pattern = re.compile(rf"\s*{re.escape(mark)}\s*" if mark != "\t" else r"\t+")
+        paths = [tuple(name for name in pattern.split(line)) for line in lines]
+        if all(all(path) for path in paths) and _are_nested(paths):
+            return Breadcrumbs(mark, paths)
+    return None
+
+
+def _are_nested(paths: Sequence[tuple[str, ...]]) -> bool:
+    """Whether paths are surely a tree: most first names repeat, and names of several depths are few."""
+    long = {path for path in paths if len(path) > 1}
+    alone = {path[0] for path in paths if len(path) == 1}
+    first: dict[str, set[tuple[str, ...]]] = {}
+    for path in long:
+        first.setdefault(path[0], set()).add(path)
+    if not long or len(alone - set(first)) > 0.1 * len(long):
+        return False
+    repeated = sum(len(below) for name, below in first.items() if len(below) > 1 or name in alone)
+    depths: dict[str, set[int]] = {}
+    for path in long:
+        for depth, name in enumerate(path):
+            depths.setdefault(name, set()).add(depth)
+    mixed = sum(len(at) > 1 for at in depths.values())
+    return repeated >= 0.9 * len(long) and mixed <= 0.1 * len(depths)
+
+
+# A000    Cholera
+
+
+def has_described_codes(file: OpenedFile) -> bool:
+    """Whether each line is a code in capitals and digits, and what it means."""
+    pairs = _id_and_text(file)
+    return pairs is not None and look_like_codes([code for code, _ in pairs])
+
+
+def entries_from_described_codes(file: OpenedFile) -> Entries:
+    """Read lines of a code and what it means; see `entries_of_described_codes`."""
+    pairs = _id_and_text(file)
+    assert pairs is not None
+    return entries_of_described_codes(pairs, file.root_name)
+
+
+# n01440764 tench; 1 person
+
+
+def has_numbered_names(file: OpenedFile) -> bool:
+    """Whether each line is a number of a list, or an id of WordNet, and a name."""
+    pairs = _id_and_text(file)
+    if pairs is None:
+        return False
+    ids = [id for id, _ in pairs]
+    return len(set(ids)) == len(ids) and (are_numbers(ids) or all(map(_WORDNET_ID.fullmatch, ids)))
+
+
+def entries_from_numbered_names(file: OpenedFile) -> Entries:
+    """Read lines of a number or id and a name; the former are aliases."""
+    pairs = _id_and_text(file)
+    assert pairs is not None
+    matches = [_NUMBER_BEFORE.fullmatch(text) for _, text in pairs]
+    numbers = [match[1] for match in matches if match is not None]
+    if len(numbers) == len(pairs) and are_numbers(numbers):  # n02119789 1 kit_fox
+        classes = [(match[2], [id, match[1]]) for (id, _), match in zip(pairs, matches, strict=True) if match]
+    else:
+        classes = [(text, [id]) for id, text in pairs]
+    return entries_of_numbered(classes, file)
+
+
+def _id_and_text(file: OpenedFile) -> list[tuple[str, str]] | None:
+    matches = [_CODE_BEFORE.fullmatch(line) for _, line in lines_below_comments(file)]
+    if len(matches) < _FEWEST or not all(matches):
+        return None
+    return [(match[1].rstrip(".):"), match[2].strip()) for match in matches if match is not None]

@@ -1,0 +1,190 @@
+"""A taxonomy file that is being read: its text, lines, table or JSON, each made when a reader asks for it."""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeVar
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.files.nested import Pairs, data_from_yaml
+from labeltree.text_files import decode_text, open_unpacked, read_unpacked, split_packed
+
+__all__ = ["START", "FileTable", "OpenedFile", "read_text", "rows_of_table"]
+
+START = 1 << 16
+"""Bytes by which a form is recognised."""
+T = TypeVar("T")
+
+
+class FileTable(NamedTuple):
+    """The column names of a table, its rows without the empty ones, and the line of each."""
+
+    header: list[str]
+    rows: list[list[str]]
+    lines: list[int]
+
+    def where(self, row: int) -> str:
+        """How an error names a row, given its number from 0."""
+        return f"line {self.lines[row]}"
+
+
+class OpenedFile:
+    """A taxonomy file, and what its readers need to know.
+
+    Args:
+        path: The file; packed if its last suffix says so.
+        root_name: Name of the root above nested names or paths; None if they begin with the root.
+        several_parents: Whether a node may have more than one parent.
+
+    Attributes:
+        suffix: The suffix in lower case, without that of the packing.
+        notes: What the reader decided that another one could have decided otherwise, a sentence each.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], root_name: str | None = "root", several_parents: bool = True
+    ) -> None:
+        self.path = Path(path)
+        self.root_name = root_name
+        self.several_parents = several_parents
+        self.suffix = split_packed(path)[0]
+        self.notes: list[str] = []
+
+    @classmethod
+    def from_text(cls, text: str, suffix: str, root_name: str | None = "root") -> Self:
+        """A file of that suffix that would hold this text."""
+        file = cls(f"text{suffix}", root_name)
+        file.text, file.start = text, text[:START]
+        return file
+
+    def note(self, sentence: str) -> None:
+        """Add a note, once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    @cached_property
+    def start(self) -> str:
+        """The beginning of the text, by which a form is recognised; what is no text is replaced."""
+        data = self._read(lambda: _first_bytes(self.path))
+        try:
+            return decode_text(data).text
+        except ValueError:
+            return data.decode("utf-8", "replace")
+
+    @cached_property
+    def text(self) -> str:
+        """The whole text.
+
+        Raises:
+            TaxonomyError: If it is missing, unreadable, empty, or its encoding is not recognised.
+        """
+        decoded = self._read(lambda: decode_text(read_unpacked(self.path)))
+        if not decoded.text.strip():
+            raise TaxonomyError("the file is empty")
+        if decoded.is_guess:
+            self.note(
+                f"it is not UTF-8 and was read as {decoded.encoding}; if names look wrong, save it as UTF-8"
+            )
+        return decoded.text
+
+    @cached_property
+    def lines(self) -> list[tuple[int, str]]:
+        """The lines that are not blank, without surrounding white space, each with its number from 1."""
+        numbered = enumerate(self.text.split("\n"), start=1)
+        return [(number, line.strip()) for number, line in numbered if line.strip()]
+
+    @cached_property
+    def table(self) -> FileTable:
+        """The text as a table; see `rows_of_table`."""
+        return FileTable(*rows_of_table(self.text))
+
+    @cached_property
+    def json(self) -> Any:
+        """The text as JSON, objects as `Pairs`.
+
+        Raises:
+            TaxonomyError: If it is not JSON, or nested too deeply.
+        """
+        text = self.text
+        try:
+            return json.loads(text, object_pairs_hook=Pairs)
+        except json.JSONDecodeError as error:
+            raise TaxonomyError(f"line {error.lineno}: not readable as JSON: {error.msg}") from None
+        except RecursionError:
+            raise TaxonomyError(
+                "nested too deeply for JSON; write the tree as edges, a .csv of child,parent"
+            ) from None
+        except ValueError:
+            raise TaxonomyError(
+                "not readable as JSON: it has a whole number of more than 4,000 digits"
+            ) from None
+
+    @cached_property
+    def data(self) -> Any:
+        """The text as JSON or, by its suffix, YAML, objects as `Pairs`; None if it is no YAML of texts."""
+        if self.suffix not in (".yaml", ".yml"):
+            return self.json
+        text = self.text
+        try:
+            return data_from_yaml(text)
+        except TaxonomyError:
+            return None
+
+    def _read(self, read: Callable[[], T]) -> T:
+        try:
+            return read()
+        except FileNotFoundError:
+            raise TaxonomyError(f"the taxonomy file {str(self.path)!r} does not exist") from None
+        except OSError as error:
+            raise TaxonomyError(
+                f"the taxonomy file {str(self.path)!r} cannot be read: {error.strerror or error}"
+            ) from None
+        except ValueError as error:
+            raise TaxonomyError(str(error)) from None
+
+
+def _first_bytes(path: Path) -> bytes:
+    with open_unpacked(path) as file:
+        return file.read(START)
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a taxonomy file; see `OpenedFile.text`. All errors name the file."""
+    try:
+        return OpenedFile(path).text
+    except TaxonomyError as error:
+        raise TaxonomyError(f"{path}: {error}") from None
+
+
+def rows_of_table(text: str) -> tuple[list[str], list[list[str]], list[int]]:
+    """The column names of a table, its rows without the empty ones, and the line of each.
+
+    Raises:
+        TaxonomyError: If it is not readable as a table, or has only one line.
+    """
+    first = text.lstrip("\r\n ").split("\n", 1)[0]
+    delimiter = next((mark for mark in "\t,;" if mark in first), ",")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows, lines = [], []
+    try:
+        for cells in reader:
+            row = [cell.strip() for cell in cells]
+            if any(row):
+                rows.append(row)
+                lines.append(reader.line_num)
+    except csv.Error as error:
+        raise TaxonomyError(f"line {reader.line_num}: not readable as a table: {error}") from None
+    header, rows, lines = rows[0], rows[1:], lines[1:]
+    while not header[-1]:
+        header.pop()
+    if not rows:
+        raise TaxonomyError("there is only one line; the first names the columns, the tree follows below")
+    for row, line in zip(rows, lines, strict=True):
+        if any(row[len(header) :]):
+            raise TaxonomyError(f"line {line} has {len(row)} cells for {len(header)} columns")
+        row[:] = row[: len(header)] + [""] * (len(header) - len(row))
+    return header, rows, lines

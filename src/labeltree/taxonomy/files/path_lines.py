@@ -1,0 +1,74 @@
+"""Text with a path a line: `a/b/c`, or `a > b > c`."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, Breadcrumbs, breadcrumbs_of, google_taxonomy
+from labeltree.taxonomy.files.entries import Entries, entries_from_paths
+from labeltree.taxonomy.files.line_forms import lines_below_comments
+from labeltree.taxonomy.files.opened_file import OpenedFile
+from labeltree.taxonomy.naming import join_path, some, split_path
+from labeltree.taxonomy.numbering import depth_of
+
+__all__ = ["entries_from_google", "entries_from_lines", "has_only_rooted_paths", "lines_from_tree"]
+
+_FEW_SLASHES = 0.1
+
+
+def has_only_rooted_paths(file: OpenedFile) -> bool:
+    """Whether every line begins with `/`, so that it is a path whatever marks its names have."""
+    return file.start.startswith("/") and all(line.startswith("/") for _, line in file.lines)
+
+
+def entries_from_lines(file: OpenedFile) -> Entries:
+    """Read lines of paths `a/b/c` or of `a > b`."""
+    lines = lines_below_comments(file)
+    texts = [line for _, line in lines]
+    paths: Sequence[str | tuple[str, ...]]
+    if (breadcrumbs := _crumbs(texts)) is not None:
+        paths = breadcrumbs.paths
+    elif kept := _names_with_slash(texts):
+        file.note(f"'/' is part of {some(kept, 3)}, since hardly any line has one; write /a/b for a below it")
+        paths = [(line,) for line in texts]
+    else:
+        paths = texts
+    return entries_from_paths(paths, file.root_name, lambda row: f"line {lines[row][0]}")
+
+
+def _names_with_slash(lines: Sequence[str]) -> list[str]:
+    """The lines with `/` where these are too few to be paths, and begin with no name of another line."""
+    slashed = [line for line in lines if "/" in line]
+    if not slashed or len(slashed) > _FEW_SLASHES * len(lines) or any(line.startswith("/") for line in lines):
+        return []
+    first = Counter(split_path(line)[0] for line in lines)
+    return slashed if all(first[split_path(line)[0]] == 1 for line in slashed) else []
+
+
+def entries_from_google(file: OpenedFile) -> Entries:
+    """Read Google's product taxonomy; its version becomes the release."""
+    google = google_taxonomy(file.text, certain=True)
+    assert google is not None
+    entries = entries_from_paths(google.paths, file.root_name, lambda row: f"line {google.lines[row]}")
+    return entries._replace(release=google.version)
+
+
+def _crumbs(lines: Sequence[str]) -> Breadcrumbs | None:
+    """Lines `a > b` as breadcrumbs; None if they are paths, as all are if one has only `/`."""
+    if any(
+        line.startswith("/") or ("/" in line and " > " not in line and len(split_path(line)) > 1)
+        for line in lines
+    ):
+        return None
+    return breadcrumbs_of(lines, marks={">": BETWEEN_SPACES[">"]})
+
+
+def lines_from_tree(names: Sequence[str], parents: Sequence[int]) -> list[str]:
+    """The paths of the leaves of a tree, given in preorder."""
+    inner, depth = set(parents), depth_of(parents)
+    lines = []
+    path: list[str] = []
+    for node in range(1, len(names)):
+        path[depth[node] - 1 :] = [names[node]]
+        if node not in inner:
+            lines.append(join_path(path))
+    return lines

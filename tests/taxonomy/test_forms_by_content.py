@@ -1,0 +1,442 @@
+"""Forms of taxonomy files that are recognised by their content: what is read, and what a note says of it."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labeltree.cli.main import main
+from labeltree.errors import TaxonomyError
+from labeltree.options.choices import Form
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyDAG, load_taxonomy
+from labeltree.taxonomy.files.entries import entries_from_paths
+from labeltree.taxonomy.files.file_forms import FORMS, entries_of_form, find_form
+from labeltree.taxonomy.files.opened_file import OpenedFile
+from labeltree.taxonomy.files.path_lines import lines_from_tree
+from labeltree.taxonomy.forms import read_form
+
+CHECKLIST = """taxonID\tparentNameUsageID\tacceptedNameUsageID\tscientificName\ttaxonRank\ttaxonomicStatus
+a\t\t\tPlantae\tkingdom\taccepted
+b\ta\t\tFabaceae\tfamily\taccepted
+c\tb\t\tVicia\tgenus\taccepted
+d\tc\t\tVicia faba\tspecies\taccepted
+e\t\td\tFaba vulgaris\tspecies\tsynonym
+f\tb\tc\tFaba\tgenus\tsynonym
+g\t\te\tFaba sativa\tspecies\tsynonym
+"""
+PREFIXED = CHECKLIST.replace("taxonID", "dwc:taxonID", 1).replace(
+    "\tscientificName", "\tdwc:scientificName", 1
+)
+COLDP = """col:ID\tcol:parentID\tcol:status\tcol:scientificName\tcol:rank
+a\t\taccepted\tPlantae\tkingdom
+b\ta\tprovisionally accepted\tFabaceae\tfamily
+c\tb\taccepted\tVicia\tgenus
+d\tc\taccepted\tVicia faba\tspecies
+e\td\tsynonym\tFaba vulgaris\tspecies
+f\tc\tambiguous synonym\tFaba\tgenus
+g\te\tmisapplied\tFaba sativa\tspecies
+"""
+BEAN = ["Plantae", "Plantae/Fabaceae", "Plantae/Fabaceae/Vicia", "Plantae/Fabaceae/Vicia/Vicia faba"]
+PLACES = ["tool", "tool/saw", "tool/saw/bow saw", "toy", "toy/kite"]
+
+
+def read(folder: Path, name: str, text: str) -> AnyTaxonomy:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return load_taxonomy(path)
+
+
+def paths(taxonomy: AnyTaxonomy) -> list[str]:
+    return sorted(taxonomy.path_name(node) for node in range(1, taxonomy.num_nodes))
+
+
+LINES = {
+    "google with ids": "1 - tool\n2 - tool > saw\n3 - tool > saw > bow saw\n4 - toy\n5 - toy > kite\n",
+    "ids with colons": "# ids\n# of shops\n\n"
+    + "".join(f"id://shop/{i}   : {path.replace('/', ' > ')}\n" for i, path in enumerate(PLACES)),
+    "ids with tabs": "".join(f"p{i}\t{path.replace('/', ' > ')}\n" for i, path in enumerate(PLACES)),
+    "arrows": "".join(f"{path.replace('/', '>')}\n" for path in PLACES),
+    "long arrows": "".join(f"{path.replace('/', ' -> ')}\n" for path in PLACES),
+    "semicolons": "".join(f"{path.replace('/', ';')}\n" for path in PLACES),
+    "pipes": "".join(f"{path.replace('/', '|')}\n" for path in PLACES),
+    "tabs": "".join(f"{path.replace('/', chr(9))}\n" for path in PLACES),
+    "edges with tabs": "tool\tsaw\nsaw\tbow saw\nall\ttool\nall\ttoy\ntoy\tkite\n",
+    "edges, child first": "saw\ttool\nbow saw\tsaw\ntool\tall\ntoy\tall\nkite\ttoy\n",
+    "tree numbers": "tool;B01\nsaw;B01.20\nbow saw;B01.20.300\ntoy;C07\nkite;C07.100\n",
+}
+
+
+@pytest.mark.parametrize("text", LINES.values(), ids=LINES)
+def test_lines_are_read_as_what_they_are(tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert paths(read(tmp_path, "lines.txt", text)) == PLACES
+    assert "each line is" in caplog.text or "lines are paths" in caplog.text
+
+
+def test_ids_are_further_names(tmp_path: Path) -> None:
+    for name in ("google with ids", "ids with colons", "ids with tabs", "tree numbers"):
+        text = LINES[name]
+        tree = read(tmp_path, "lines.txt", text)
+        id = {"google with ids": "3", "ids with colons": "id://shop/2", "ids with tabs": "p2"}.get(
+            name, "B01.20.300"
+        )
+        assert tree.decode(tree.encode([id])) == ["tool/saw/bow saw"], name
+
+
+def test_edges_between_words_are_no_names_with_a_blank(tmp_path: Path) -> None:
+    edges = "animal bird\nanimal fish\nbird owl\nbird tit\nfish cod\n"
+    assert paths(read(tmp_path, "is_a.txt", edges)) == ["bird", "bird/owl", "bird/tit", "fish", "fish/cod"]
+    birds = read(tmp_path, "names.txt", "great tit\nblue tit\nbarn owl\ngrey heron\ntawny owl\n")
+    assert birds.num_nodes == 6  # names without edges between them
+    several = "a b\na c\nb d\nc d\n"
+    assert isinstance(read(tmp_path, "dag.txt", several), TaxonomyDAG)
+    loop = read(tmp_path, "loop.txt", "a b\nb c\nc a\n")
+    assert loop.num_nodes == 4
+
+
+def test_a_slash_in_names_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    arrows = "media>CD/DVD\nmedia>book\nmedia>book>A/B\ntoy>kite\ntoy>kite>1/2\n"
+    assert r"media/CD\/DVD" in paths(read(tmp_path, "arrows.txt", arrows))
+    names = [f"class {i}" for i in range(30)] + ["and/or"]
+    caplog.clear()
+    assert r"and\/or" in paths(read(tmp_path, "names.txt", "\n".join(names)))
+    assert "'/' is part of 'and/or'" in caplog.text
+    names[0] = "and"  # now a node above it
+    assert "and/or" in paths(read(tmp_path, "paths.txt", "\n".join(names)))
+
+
+def test_many_classes_that_share_a_mark_are_noted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    read(tmp_path, "flat.txt", "".join(f"kind{i % 7}:name{i}\n" for i in range(200)))
+    assert "200 classes without a level above, and most contain ':'" in caplog.text
+    assert "--form breadcrumbs --separator ':'" in caplog.text
+    caplog.clear()
+    read(tmp_path, "small.txt", "".join(f"kind:name{i}\n" for i in range(20)))
+    assert not caplog.text
+
+
+CODES = [
+    ("C50", "Breast"),
+    ("C50.1", "Central part"),
+    ("C50.2", "Upper, inner/left part"),
+    ("D05", "In situ"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("blanks.txt", "".join(f"{code}    {text}\n" for code, text in CODES)),
+        ("one-blank.txt", "".join(f"{code} {text}\n" for code, text in CODES)),
+        ("tabs.txt", "".join(f"{code}\t{text}\n" for code, text in CODES)),
+        ("dots.txt", "".join(f"{code.replace('.', '')}  {text}\n" for code, text in CODES)),
+        ("map.json", json.dumps(dict(CODES))),
+        ("table.csv", "CODE,DESCRIPTION\n" + "".join(f'{code},"{text}"\n' for code, text in CODES)),
+    ],
+)
+def test_codes_keep_what_they_mean(
+    tmp_path: Path, name: str, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tree = read(tmp_path, name, text)
+    code = "C501" if name == "dots.txt" else "C50.1"
+    assert tree.decode(tree.encode([code, "Central part", "Upper, inner/left part"])) == [
+        f"C50/{code}",
+        f"C50/{code}",
+        f"C50/{code[:-1]}2",
+    ]
+    assert "4 codes, levels as in icd10" in caplog.text
+
+
+def test_codes_without_levels_are_a_question(tmp_path: Path) -> None:
+    with pytest.raises(TaxonomyError, match="nothing in the codes says where a level ends"):
+        read(tmp_path, "codes.txt", "1A000X first thing\n2B000Y second thing\n3C000Z third thing\n")
+
+
+def test_numbers_and_ids_of_classes_are_no_levels(tmp_path: Path) -> None:
+    texts = {
+        "index.json": '{"0": "crane", "1": "tench", "2": "oak"}',
+        "pairs.json": '{"0": ["n01", "crane"], "1": ["n02", "tench"], "2": ["n03", "oak"]}',
+        "names.json": '{"crane": 0, "tench": 1, "oak": 2}',
+        "lines.txt": "0 crane\n1 tench\n2 oak\n",
+        "wordnet.txt": "n01440764 crane\nn01440765 tench\nn01440766 oak\n",
+        "dots.txt": "1. crane\n2. tench\n3. oak\n",
+        "table.csv": "id,name\n0,crane\n1,tench\n2,oak\n",
+    }
+    for name, text in texts.items():
+        assert paths(read(tmp_path, name, text)) == ["crane", "oak", "tench"], name
+    tree = read(tmp_path, "pairs.json", texts["pairs.json"])
+    assert tree.decode(tree.encode(["n02", "1"])) == ["tench", "tench"]
+    twice = read(tmp_path, "twice.json", '{"0": ["n1", "crane"], "1": ["n2", "crane"]}')
+    assert paths(twice) == ["crane (n1)", "crane (n2)"]
+
+
+JSON = {
+    "parent ids": [
+        {"id": 1, "name": "tool", "parent_id": None},
+        {"id": 2, "name": "saw", "parent_id": 1},
+        {"id": 3, "name": "bow saw", "parent_id": 2},
+        {"id": 4, "name": "toy", "parent_id": 0},
+        {"id": 5, "name": "kite", "parent_id": 4},
+    ],
+    "lists of parents": [
+        {"code": "t", "label": "tool", "parents": []},
+        {"code": "s", "label": "saw", "parents": ["t"]},
+        {"code": "b", "label": "bow saw", "parents": ["s"]},
+        {"code": "y", "label": "toy", "parents": []},
+        {"code": "k", "label": "kite", "parents": ["y"]},
+    ],
+    "child ids": {
+        "version": 3,
+        "classes": [
+            {"id": "/m/1", "name": "tool", "child_ids": ["/m/2"]},
+            {"id": "/m/2", "name": "saw", "child_ids": ["/m/3"]},
+            {"id": "/m/3", "name": "bow saw", "child_ids": []},
+            {"id": "/m/4", "name": "toy", "child_ids": ["/m/5"]},
+            {"id": "/m/5", "name": "kite"},
+        ],
+    },
+    "objects": [
+        {"name": "tool", "children": [{"name": "saw", "children": [{"name": "bow saw", "size": 3}]}]},
+        {"name": "toy", "children": [{"name": "kite"}]},
+    ],
+    "objects with other keys": {
+        "LabelName": "root",
+        "Subcategory": [
+            {
+                "LabelName": "tool",
+                "Subcategory": [{"LabelName": "saw", "Subcategory": [{"LabelName": "bow saw"}]}],
+            },
+            {"LabelName": "toy", "Subcategory": [{"LabelName": "kite"}]},
+        ],
+    },
+    "adjacency": {"all": ["tool", "toy"], "tool": ["saw"], "saw": ["bow saw"], "toy": ["kite"]},
+    "child to parent": {"saw": "tool", "bow saw": "saw", "kite": "toy", "tool": "all", "toy": "all"},
+    "nodes and links": {
+        "directed": True,
+        "nodes": [{"id": name} for name in ("all", "tool", "saw", "bow saw", "toy", "kite")],
+        "links": [
+            {"source": "all", "target": "tool"},
+            {"source": "tool", "target": "saw"},
+            {"source": "saw", "target": "bow saw"},
+            {"source": "all", "target": "toy"},
+            {"source": "toy", "target": "kite"},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("suffix", [".json", ".yaml"])
+@pytest.mark.parametrize("data", JSON.values(), ids=JSON)
+def test_keys_of_objects_are_no_nodes(tmp_path: Path, data: object, suffix: str) -> None:
+    assert paths(read(tmp_path, f"tree{suffix}", json.dumps(data))) == PLACES
+
+
+def test_several_parents_in_json(tmp_path: Path) -> None:
+    data = [{"id": i, "name": f"n{i}", "child_ids": c} for i, c in ((1, [2, 3]), (2, [4]), (3, [4]), (4, []))]
+    assert isinstance(read(tmp_path, "sounds.json", json.dumps(data)), TaxonomyDAG)
+
+
+def test_nested_names_stay_nested_names(tmp_path: Path) -> None:
+    nested = {"tool": {"saw": ["bow saw"]}, "toy": ["kite"]}
+    assert paths(read(tmp_path, "nested.json", json.dumps(nested))) == PLACES
+    assert paths(read(tmp_path, "pairs.json", '{"animal": "dog", "plant": "oak"}')) == [
+        "animal",
+        "animal/dog",
+        "plant",
+        "plant/oak",
+    ]
+
+
+def test_categories(tmp_path: Path) -> None:
+    coco = {"images": [], "categories": [{"supercategory": "tool", "id": 7, "name": "saw"}]}
+    tree = read(tmp_path, "instances.json", json.dumps(coco))
+    assert paths(tree) == ["tool", "tool/saw"]
+    assert tree.encode(["7"]) == tree.encode(["saw"])
+    lvis = {"categories": [{"id": 1, "name": "saw", "synset": "saw.n.02"}, {"id": 2, "name": "kite"}]}
+    assert paths(read(tmp_path, "lvis.json", json.dumps(lvis))) == ["kite", "saw"]
+    inat = {
+        "categories": [
+            {
+                "id": 3,
+                "name": "Vicia faba",
+                "common_name": "bean",
+                "supercategory": "Plants",
+                "kingdom": "Plantae",
+                "family": "Fabaceae",
+                "genus": "Vicia",
+                "specific_epithet": "faba",
+            }
+        ]
+    }
+    tree = read(tmp_path, "val.json", json.dumps(inat))
+    assert paths(tree) == BEAN
+    assert tree.encode(["bean"]) == tree.encode(["Vicia faba"])
+
+
+@pytest.mark.parametrize("text", [CHECKLIST, PREFIXED, COLDP], ids=["Darwin Core", "prefixed", "ColDP"])
+def test_synonyms_are_names_of_accepted_taxa(
+    tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tree = read(tmp_path, "taxa.tsv", text)
+    assert [tree.names[0], *paths(tree)] == ["Plantae", *[path.removeprefix("Plantae/") for path in BEAN[1:]]]
+    asked = ["Vicia faba", "Faba vulgaris", "Faba sativa", "e", "g", "d"]
+    assert len(set(tree.encode(asked).tolist())) == 1
+    assert tree.encode(["Faba"]) == tree.encode(["Vicia"])
+    assert "4 taxa by" in caplog.text
+    assert "3 synonyms are further names" in caplog.text
+
+
+def test_synonyms_of_taxa_elsewhere_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tree = read(tmp_path, "taxa.tsv", CHECKLIST + "h\t\tzzz\tNowhere\tspecies\tsynonym\n")
+    assert tree.num_nodes == 4
+    assert "1 synonyms of taxa that are not in the file are left out" in caplog.text
+
+
+def test_homonyms_below_one_parent_have_their_authors(tmp_path: Path) -> None:
+    text = "taxonID\tparentNameUsageID\tcanonicalName\tscientificName\ttaxonomicStatus\n"
+    text += "1\t\tAves\tAves\taccepted\n2\t1\tX\tX Smith\taccepted\n3\t1\tX\tX Jones\tdoubtful\n"
+    assert paths(read(tmp_path, "taxa.tsv", text)) == ["X Jones", "X Smith"]
+
+
+def test_ranks_in_any_order_with_ids_and_vernacular_names(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = "species_code,English name,scientific name,order,family,range\n"
+    text += "gretit,Great Tit,Parus major,Passeriformes,Paridae,a\n"
+    text += "blutit,Blue Tit,Cyanistes caeruleus,Passeriformes,Paridae,b\n"
+    text += "gretit1,Great Tit (western),Parus major minor,Passeriformes,Paridae,c\n"
+    tree = read(tmp_path, "birds.csv", text)
+    assert "Passeriformes/Paridae/Parus major/Parus major minor" in paths(tree)
+    assert tree.encode(["gretit", "Great Tit"]).tolist() == tree.encode(["Parus major"] * 2).tolist()
+    assert "order > family > scientificName are the levels" in caplog.text
+    assert "left out: 'range'" in caplog.text
+    plain = "taxonID\tscientificName\tfamily\n1\tparus major\tparidae\n2\tbubo bubo\tstrigidae\n"
+    assert paths(read(tmp_path, "plain.tsv", plain)) == [
+        "paridae",
+        "paridae/parus major",
+        "strigidae",
+        "strigidae/bubo bubo",
+    ]
+
+
+def test_parents_without_a_row_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = "id,parent_id,name\nX:1,,spectrum\nX:2,X:1,peak\nX:3,Y:0,dalton\nX:4,,sample\n"
+    assert paths(read(tmp_path, "terms.csv", text)) == [
+        "Y:0",
+        "Y:0/dalton",
+        "sample",
+        "spectrum",
+        "spectrum/peak",
+    ]
+    assert "'Y:0' is a parent without a row (first in line 4)" in caplog.text
+
+
+META = """<archive xmlns="http://rs.tdwg.org/dwc/text/"><core encoding="UTF-8" fieldsTerminatedBy="\\t"
+ fieldsEnclosedBy="" ignoreHeaderLines="1" rowType="http://rs.tdwg.org/dwc/terms/Taxon">
+<files><location>taxon.txt</location></files><id index="0"/>
+<field index="1" term="http://rs.tdwg.org/dwc/terms/parentNameUsageID"/>
+<field index="2" term="http://rs.tdwg.org/dwc/terms/acceptedNameUsageID"/>
+<field index="3" term="http://rs.tdwg.org/dwc/terms/scientificName"/>
+<field index="4" term="http://rs.tdwg.org/dwc/terms/taxonRank"/>
+<field index="5" term="http://rs.tdwg.org/dwc/terms/taxonomicStatus"/></core>
+<extension encoding="UTF-8" fieldsTerminatedBy="\\t" fieldsEnclosedBy="" ignoreHeaderLines="1"
+ rowType="http://rs.gbif.org/terms/1.0/VernacularName"><files><location>names.txt</location></files>
+<coreid index="0"/><field index="1" term="http://rs.tdwg.org/dwc/terms/vernacularName"/></extension></archive>"""
+
+
+def test_zipped_checklists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    members = {
+        "dwca.zip": {"meta.xml": META, "taxon.txt": CHECKLIST, "names.txt": "id\tname\nd\tbroad bean\n"},
+        "coldp.zip": {
+            "x/NameUsage.tsv": COLDP,
+            "x/VernacularName.tsv": "col:taxonID\tcol:name\nd\tbroad bean\n",
+        },
+    }
+    for name, files in members.items():
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            for member, text in files.items():
+                archive.writestr(member, text)
+        tree = load_taxonomy(tmp_path / name)
+        assert (
+            tree.encode(["broad bean", "Faba vulgaris"]).tolist() == tree.encode(["Vicia faba"] * 2).tolist()
+        )
+        main(["taxonomy", "show", str(tmp_path / name)])
+        assert "Vicia faba" in capsys.readouterr().out
+    (tmp_path / "broken.zip").write_bytes(b"PK\x03\x04 no more")
+    with pytest.raises(TaxonomyError, match=r"broken.zip: it is none of what a .zip is read as: checklist"):
+        load_taxonomy(tmp_path / "broken.zip")
+
+
+def test_form_names_what_content_would_not_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "is_a.txt"
+    path.write_text("animal bird\nanimal fish\nbird owl\n", encoding="utf-8")
+    assert read_form(path, "paths").num_nodes == 4
+    main(["taxonomy", "show", str(path), "--form", "paths"])
+    assert "animal bird" in capsys.readouterr().out
+    named = {form.name for form in FORMS}
+    assert named == {*get_args(Form)}
+
+
+@given(
+    st.lists(
+        st.lists(st.text("ab >|;./0\t#-", min_size=1, max_size=6), min_size=1, max_size=3),
+        min_size=1,
+        max_size=9,
+    )
+)
+def test_no_line_that_is_written_reads_as_another_form(rows: list[list[str]]) -> None:
+    try:
+        tree = Taxonomy.from_paths([tuple(row) for row in rows])
+    except TaxonomyError:  # an empty name
+        return
+    lines = lines_from_tree(list(tree.names), tree.entries().parent())
+    rooted = "".join(f"/{line}\n" for line in lines)
+    file = OpenedFile.from_text(rooted, ".txt")
+    assert find_form(file).name == "paths"
+    assert entries_of_form(file).names == entries_from_paths([f"/{line}" for line in lines]).names
+
+
+def test_taxa_that_call_each_other_accepted_end(tmp_path: Path) -> None:
+    text = "taxonID\tparentNameUsageID\tacceptedNameUsageID\tscientificName\ttaxonomicStatus\n"
+    text += (
+        "1\t\t\tAves\t\n2\t1\t3\tParus\t\n3\t\t2\tPariolus\tinvalid\n4\t\t5\tX\tinvalid\n5\t\t4\tY\tinvalid\n"
+    )
+    tree = read(tmp_path, "taxa.tsv", text)
+    assert paths(tree) == ["Parus"]
+    assert tree.encode(["Pariolus"]) == tree.encode(["Parus"])
+
+
+def test_text_files_may_be_tables_of_taxa(tmp_path: Path) -> None:
+    assert read(tmp_path, "taxa.txt", CHECKLIST).num_nodes == 4
+    edges = "id\tparent_id\tname\n1\t\ttool\n2\t1\tsaw\n"
+    assert paths(read(tmp_path, "edges.txt", edges)) == ["saw"]
+
+
+def test_normalised_coldp(tmp_path: Path) -> None:
+    files = {
+        "Taxon.tsv": "ID\tparentID\tnameID\na\t\tn1\nb\ta\tn2\n",
+        "Name.tsv": "ID\tscientificName\nn1\tFabaceae\nn2\tVicia\nn3\tFaba\n",
+        "Synonym.tsv": "taxonID\tnameID\tstatus\nb\tn3\tsynonym\n",
+    }
+    with zipfile.ZipFile(tmp_path / "coldp.zip", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    tree = load_taxonomy(tmp_path / "coldp.zip")
+    assert tree.encode(["Faba", "b"]).tolist() == tree.encode(["Vicia"] * 2).tolist()
+
+
+@pytest.mark.parametrize(
+    "header", ["Unique ID,Parent ID,Name,Tier 1", "uid,parent_uid,name,rank", "Code,Code parent,Title,x"]
+)
+def test_a_parent_column_refers_to_the_column_of_its_ids(tmp_path: Path, header: str) -> None:
+    rows = ["1,,tool,tool", "2,1,saw,tool", "3,2,bow saw,tool", "4,4,toy,toy", "5,4,kite,toy"]
+    if header.startswith("Code"):
+        header = header.replace("Code parent", "parent code")
+    assert paths(read(tmp_path, "rows.csv", "\n".join([header, *rows, ""]))) == PLACES
+
+
+def test_codes_that_a_mark_fills_up(tmp_path: Path) -> None:
+    text = "NAICS,DESCRIPTION\n------,Total\n11----,Farms\n113///,Forests\n1131//,Timber\n21----,Mines\n"
+    assert paths(read(tmp_path, "naics.csv", text)) == ["11", "11/113", "11/113/1131", "21"]
