@@ -268,7 +268,7 @@ def test_bombs_are_refused(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="unpacks to more"):
         open_source(tmp_path / "t.csv.gz")
     (tmp_path / "t.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a", "label": "b"}\n' * 100_000))
-    with pytest.raises(DataError, match="more than 1,048,576 characters unpacked"):
+    with pytest.raises(DataError, match="more than 1,048,576 bytes unpacked"):
         open_source(tmp_path / "t.jsonl.gz")
     monkeypatch.setattr(record_tables, "_LONGEST", 1000)
     (tmp_path / "t.jsonl").write_text('{"text": "' + "a" * 2000)

@@ -17,10 +17,11 @@ __all__ = ["read_records"]
 
 _START = 1 << 20  # bytes that tell the encoding
 _LONGEST = 64 << 20  # characters of a line
-_MOST = 512 << 20  # characters of all
-_UNPACKED = 64 << 20  # characters of what is packed, or
+_MOST = 512 << 20  # bytes of all
+_UNPACKED = 64 << 20  # bytes of what is packed, or
 _RATIO = 30  # so many times its bytes
 _AT_ONCE = 1 << 14  # records that become a part of the table
+_LARGEST_LIST = 128 << 20  # bytes of a list, which becomes objects as a whole
 _COLUMNS = 10_000
 
 
@@ -86,19 +87,13 @@ def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, Any]]:
     with open_unpacked(path) as file:
         start = file.read(_START)
     coding = encoding or find_encoding(start, cut=len(start) >= _START).encoding
-    packed, total, number = bool(split_packed(path)[1]), 0, 0
-    most = min(_MOST, max(_UNPACKED, _RATIO * path.stat().st_size)) if packed else _MOST
+    _check_size(path)
+    number = 0
     with open_unpacked(path) as file:
         text = io.TextIOWrapper(file, coding)
         for line_number, line in enumerate(iter(lambda: text.readline(_LONGEST), ""), 1):
-            total += len(line)
             if len(line) >= _LONGEST:
                 raise ValueError(f"line {line_number} is longer than {_LONGEST:,} characters")
-            if total > most:
-                raise ValueError(
-                    f"it has more than {most:,} characters{' unpacked' if packed else ''}; write large "
-                    "tables as .parquet"
-                )
             line = line.removeprefix("\ufeff").strip()
             if not line:
                 continue
@@ -109,8 +104,23 @@ def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, Any]]:
             number += 1
 
 
+def _check_size(path: Path) -> None:
+    """Refuse what is too much for records one by one, before any is parsed."""
+    size, packed = path.stat().st_size, bool(split_packed(path)[1])
+    most = min(_MOST, max(_UNPACKED, _RATIO * size)) if packed else _MOST
+    if packed:
+        size = 0
+        with open_unpacked(path) as file:
+            while size <= most and (part := file.read(_START)):
+                size += len(part)
+    if size > most:
+        raise ValueError(
+            f"it has more than {most:,} bytes{' unpacked' if packed else ''}; write large tables as .parquet"
+        )
+
+
 def _listed(path: Path, encoding: str | None) -> Iterator[tuple[int, Any]]:
-    content = _parsed(decode_text(read_unpacked(path, _MOST), encoding).text, "it")
+    content = _parsed(decode_text(read_unpacked(path, _LARGEST_LIST), encoding).text, "it")
     if isinstance(content, dict) and (columns := _columns(content)) is not None:
         content = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if isinstance(content, dict):
