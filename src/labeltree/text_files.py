@@ -145,7 +145,7 @@ def find_encoding(start: bytes, *, cut: bool) -> Encoding:
         cut: Whether more follow, so that they may end within a letter.
 
     Raises:
-        ValueError: If it is none that can be told; the message is the reason.
+        ValueError: If that cannot be told; the message is the reason.
     """
     mark = next((name for mark, name in _MARKS if start.startswith(mark)), None) or _utf16_without_mark(start)
     if mark is not None:

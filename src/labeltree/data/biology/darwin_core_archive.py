@@ -29,6 +29,7 @@ IMAGE_PREFIX = "multimedia "
 _READER = Reader("a download of occurrences", "download it again, or give the table that is in it")
 _TABLES = (".csv", ".tsv", ".txt")
 _LONGEST_META = 4 << 20  # bytes
+_LONGEST_CELL = 1 << 17  # characters
 _LONGEST_LINE = 1 << 20  # characters
 _BLOCK = 64 << 20
 _MOST_IMAGES = 1000  # of one occurrence
@@ -156,13 +157,15 @@ def _wide(path: Path, archive: zipfile.ZipFile, name: str, described: ArchiveFil
             quoting=csv.QUOTE_NONE if described.quote is None else csv.QUOTE_MINIMAL,
         )
         try:
-            cells = len(next((row for row in rows if row), []))
+            row = next((row for row in rows if row), [])
+            if any(len(cell) > _LONGEST_CELL for cell in row):
+                raise csv.Error("a cell is too long")
         except csv.Error as error:
             raise DataError(
                 f"'{path}': in the first row of '{described.name[:80]}' a cell is too long, or not closed; "
                 f"correct how {META} says that cells are separated and enclosed"
             ) from error
-    extra = [f"column {place + 1}" for place in range(len(described.columns), cells)]
+    extra = [f"column {place + 1}" for place in range(len(described.columns), len(row))]
     return [*described.columns, *extra]
 
 

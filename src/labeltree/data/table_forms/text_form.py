@@ -105,11 +105,11 @@ def find_text_form(start: bytes, name: str, encoding: str | None = None) -> Text
         raise ValueError(f"it is no {coding.removesuffix('-sig')} ({error})") from error
     said = _SEP.match(text)
     if said is not None:
-        form = _form_with(text[said.end() :], said[1], '"', cut)
+        form = _read_form(text[said.end() :], said[1], '"', cut)
         return replace(_checked(form), encoding=coding, skip=form.skip + 1, notes=(*notes, *form.notes))
     first = next((line for line in io.StringIO(text[:_MOST], newline="") if line.strip()), "")
     if "gbifID" in first.strip().split("\t"):
-        form = _form_with(text, "\t", '"' if _has_quoted_cells(text, first.count("\t"), cut) else None, cut)
+        form = _read_form(text, "\t", '"' if _has_quoted_cells(text, first.count("\t"), cut) else None, cut)
         return replace(_checked(form), encoding=coding, notes=(*notes, *form.notes))
     form = _best_form(text, first, _BY_SUFFIX.get(name[name.rfind(".") :].casefold()), cut)
     return replace(_checked(form), encoding=coding, notes=(*notes, *form.notes))
@@ -124,7 +124,7 @@ def _checked(form: TextForm) -> TextForm:
 def _best_form(text: str, first: str, preferred: str | None, cut: bool) -> TextForm:
     """The form whose separator splits the records most evenly; the usual one unless another is better."""
     usual = preferred or next((mark for mark in ",;\t" if mark in first), ",")
-    forms = {mark: _form_with(text, mark, '"', cut) for mark in dict.fromkeys([usual, *",;\t|"])}
+    forms = {mark: _read_form(text, mark, '"', cut) for mark in dict.fromkeys([usual, *",;\t|"])}
     evenness = {mark: _evenness(text, form, cut) for mark, form in forms.items()}
     even = {mark for mark, form in forms.items() if len(form.header) > 1 and evenness[mark] >= _REGULAR}
     least = min((forms[mark].skip for mark in even), default=None)
@@ -140,7 +140,7 @@ def _best_form(text: str, first: str, preferred: str | None, cut: bool) -> TextF
     form = forms[best]
     if not form.single or '"' in text:
         return form
-    return _form_with(text, best, "'", cut)
+    return _read_form(text, best, "'", cut)
 
 
 def _evenness(text: str, form: TextForm, cut: bool) -> float:
@@ -176,7 +176,7 @@ def _records(text: str, delimiter: str, quote: str | None, cut: bool) -> tuple[l
     return records, broken
 
 
-def _form_with(text: str, delimiter: str, quote: str | None, cut: bool) -> TextForm:
+def _read_form(text: str, delimiter: str, quote: str | None, cut: bool) -> TextForm:
     """The form of a text whose cells are separated and enclosed so."""
     records, broken = _records(text, delimiter, quote, cut)
     there = [record for record in records if any(cell.strip() for cell in record.cells)]

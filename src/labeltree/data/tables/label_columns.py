@@ -450,7 +450,7 @@ def _like_groups(base: _Column, columns: list[_Column]) -> list[str]:
     return notes
 
 
-def _with_folders(table: DataTable) -> str | None:
+def _foldered_column(table: DataTable) -> str | None:
     """A column of the paths of images, of which each lies in a folder."""
     for name in table.columns:
         texts = [] if table.holds_lists(name) or table.holds_numbers(name) else table.head(name)[:20]
@@ -489,7 +489,7 @@ def _no_label(table: DataTable, taken: Collection[str]) -> DataError:
         advice = f"{' > '.join(chain)} nest: if they are the labels, set {_setting(chain)}"
     elif len(flags) > 1:
         advice = f"{some(flags, 3)} are 0 or 1: if each is a class, set {_setting(flags)}"
-    elif not able and (folders := _with_folders(table)) is not None:
+    elif not able and (folders := _foldered_column(table)) is not None:
         advice = f"if the folders in '{folders}' are the labels, give that folder itself instead of the table"
     elif able:
         advice = (

@@ -115,11 +115,11 @@ def label_nodes(
         else:
             labels = texts if taxonomy is not None else [_path(text) for text in texts]
         notes = (*notes, *crumbs)
-    if len(columns) == 1 and (plain := _without_bytes(labels)) is not None:
+    if len(columns) == 1 and (plain := _strip_bytes(labels)) is not None:
         labels = plain
         notes = (*notes, "labels written as b'…' are read without it")
     if taxonomy is None:
-        labels, twins = _in_one_form(labels)
+        labels, twins = _compose_names(labels)
         notes = (*notes, *twins)
     if missing is not None and missing.names:
         rows = np.bincount(codes[codes >= 0], minlength=len(labels)).tolist()
@@ -135,7 +135,7 @@ def label_nodes(
         nodes = taxonomy.encode(labels)
     except TaxonomyError as error:
         raise TaxonomyError(f"{table}, {' and '.join(columns)}: {error}") from error
-    notes = (*notes, *_in_other_form(labels, nodes.tolist(), taxonomy))
+    notes = (*notes, *_note_other_form(labels, nodes.tolist(), taxonomy))
     reasons = {
         place: why for place, label in enumerate(labels) if label and (why := taxonomy.why_coarser(label))
     }
@@ -147,7 +147,7 @@ def label_nodes(
     return TableLabels(taxonomy, nodes, notes, unused)
 
 
-def _without_bytes(labels: list[Any]) -> list[Any] | None:
+def _strip_bytes(labels: list[Any]) -> list[Any] | None:
     """Labels that are all written as bytes, `b'dog'`, without that; None if some are not."""
     there = [label if isinstance(label, str) else join_path(label) for label in labels if label]
     if not there or not all(map(_BYTES.fullmatch, there)):
@@ -157,7 +157,7 @@ def _without_bytes(labels: list[Any]) -> list[Any] | None:
     return [text and _path(text) for text in texts] if as_paths else texts
 
 
-def _in_one_form(labels: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
+def _compose_names(labels: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
     """Labels of which none differ in the composition of accented letters alone, and a note if some did."""
     names = dict.fromkeys(name for label in labels for name in label or () if name and not name.isascii())
     composed = {name: unicodedata.normalize("NFC", name) for name in names}
@@ -171,7 +171,7 @@ def _in_one_form(labels: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
     )
 
 
-def _in_other_form(labels: Sequence[Any], nodes: Sequence[int], taxonomy: Taxonomy) -> tuple[str, ...]:
+def _note_other_form(labels: Sequence[Any], nodes: Sequence[int], taxonomy: Taxonomy) -> tuple[str, ...]:
     """A note on labels whose accented letters the taxonomy composes otherwise."""
     others = []
     for label, node in zip(labels, nodes, strict=True):

@@ -452,7 +452,7 @@ def image_path(
         DataError: If it is no file name, or a relative one that leads out of the folder.
     """
     if _NOT_PLAIN.search(text) is None:
-        return _as_on_disk(f"{root.rstrip(os.sep)}{os.sep}{text}")
+        return _disk_form(f"{root.rstrip(os.sep)}{os.sep}{text}")
     file = os.path.normpath(os.path.join(root, text))
     if "\0" in text or (not os.path.isabs(text) and os.path.commonpath((root, file)) != root):
         why = "is no file name" if "\0" in text else "lies outside the table's folder"
@@ -460,10 +460,10 @@ def image_path(
             f"{table}, row {rows_of(text)[0]}: the image {text!r} {why} (column '{column}'); "
             "write its absolute path, or move the table"
         )
-    return _as_on_disk(file)
+    return _disk_form(file)
 
 
-def _as_on_disk(file: str) -> str:
+def _disk_form(file: str) -> str:
     """The path with its accented letters composed or decomposed as those of the file are."""
     if file.isascii() or os.path.lexists(file):
         return file
