@@ -13,6 +13,7 @@ NAVIGATION: dict[str, list[str]] = {
     "How-to guides": [
         "Choose an objective <choose>",
         "taxonomies",
+        "taxonomy-files",
         "taxonomy-changes",
         "photographs",
         "vectors",

@@ -365,7 +365,7 @@ def test_zipped_checklists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         main(["taxonomy", "show", str(tmp_path / name)])
         assert "Vicia faba" in capsys.readouterr().out
     (tmp_path / "broken.zip").write_bytes(b"PK\x03\x04 no more")
-    with pytest.raises(TaxonomyError, match=r"broken.zip: it is none of what a .zip is read as: checklist"):
+    with pytest.raises(TaxonomyError, match=r"broken.zip: no form of a .zip is in it: checklist"):
         load_taxonomy(tmp_path / "broken.zip")
 
 
@@ -377,6 +377,9 @@ def test_form_names_what_content_would_not_tell(tmp_path: Path, capsys: pytest.C
     assert "animal bird" in capsys.readouterr().out
     named = {form.name for form in FORMS}
     assert named == {*get_args(Form)}
+    page = Path(__file__).parents[2] / "docs" / "taxonomy-files.md"
+    text = page.read_text(encoding="utf-8")
+    assert [name for name in sorted(named) if f"`{name}`" not in text] == []
 
 
 @given(

@@ -24,6 +24,7 @@ __all__ = [
     "Placing",
     "ProjectionRule",
     "Ranking",
+    "SamplerName",
     "SearchFormat",
     "Strategy",
     "Subject",
@@ -75,6 +76,8 @@ Optimised = Literal["top1", "hierarchical_f1", "tree_distance", "wu_palmer"]
 Placing = Literal["path", "nearest"]
 ProjectionRule = Literal["odir", "yolo9000"]
 Ranking = Literal["labels", "branches"]
+SamplerName = Literal["hierarchical", "random", "balanced", "class-balanced"]
+"""How batches are drawn."""
 SearchFormat = Literal["table", "csv", "json", "html"]
 Strategy = Literal["random", "entropy", "margin", "gain", "margin+clusters", "coreset", "typiclust", "badge"]
 Subject = Literal["embeddings", "other data", "folds", "run"]

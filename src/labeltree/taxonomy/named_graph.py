@@ -148,19 +148,15 @@ class NamedGraph:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], root_name: str | None = "root") -> Self:
-        """Read a taxonomy from a UTF-8 file, in the format of its suffix.
+        """Read a taxonomy from a file, in a form that its content tells.
 
-        - `.json`: what `save` wrote, or nested names.
-        - `.yaml`, `.yml`: nested names, read literally (`no` and `1.0` are names).
-        - `.csv`, `.tsv`: edges if line 1 names columns `child` and `parent` (and `name` if these are ids),
-          an empty parent marking the root, a line for every parent of a child; otherwise paths, one column
-          per depth, coarse to fine, under a line of column names.
-        - `.txt`: one path `a/b/c` a line.
-        - `.nwk`, `.newick`, `.tree`: one Newick tree, without its branch lengths; an inner node without a
-          name is named after its first and last leaf, `dog … trout`.
-        - `.obo`: an ontology, such as the Cell Ontology, by `is_a`; ids and exact synonyms become `aliases`.
+        Nested names, edges, a column per depth, paths, codes, checklists of taxa, Newick, ontologies, class
+        indices and others; `docs/taxonomy-files.md` lists them. How the file was read is logged
+        (`labeltree.data`), a sentence for each decision. Ids, synonyms and vernacular names become `aliases`.
+        YAML is read literally (`no` and `1.0` are names). An inner node of Newick without a name is named
+        after its first and last leaf, `dog … trout`.
 
-        Only `TaxonomyDAG` reads several parents of a node, from `.json`, `.csv`, `.tsv` or `.obo`.
+        Only `TaxonomyDAG` reads several parents of a node.
 
         Args:
             path: The file.

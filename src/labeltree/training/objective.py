@@ -16,13 +16,8 @@ from labeltree.geometry import get_geometry
 from labeltree.losses import DeViSELoss
 from labeltree.models import ProjectionHead, encoder_pair
 from labeltree.ridge import TreeRidgeLoss
-from labeltree.sampling import (
-    BalancedBatchSampler,
-    BatchSampler,
-    ClassBalancedBatchSampler,
-    HierarchicalBatchSampler,
-    RandomBatchSampler,
-)
+from labeltree.sampling import BatchSampler
+from labeltree.sampling.named_samplers import NAMED_SAMPLERS
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.check_nodes import trust_labels
 from labeltree.training.recipe import Recipe
@@ -35,11 +30,6 @@ __all__ = ["Objective", "OneModality", "Term"]
 Builder = Callable[[dict[str, Any]], nn.Module]
 
 _DIM = 128
-_SAMPLERS: dict[str, Callable[..., BatchSampler]] = {
-    "hierarchical": HierarchicalBatchSampler,
-    "balanced": BalancedBatchSampler,
-    "class-balanced": ClassBalancedBatchSampler,
-}
 
 
 # The parameter names that a loss or its `predict` may have; `Objective` describes each.
@@ -565,12 +555,16 @@ class Objective(nn.Module):
         labels = nodes.numpy()
         # Fewer samples than a batch: one short batch per epoch rather than none.
         drop_last = len(labels) >= batch_size * world_size
-        make = (
-            RandomBatchSampler
-            if self.sampler_name == "random"
-            else partial(_SAMPLERS[self.sampler_name], self._taxonomy)
+        make = NAMED_SAMPLERS[self.sampler_name]
+        return make(
+            self._taxonomy,
+            labels,
+            batch_size,
+            seed=seed,
+            rank=rank,
+            world_size=world_size,
+            drop_last=drop_last,
         )
-        return make(labels, batch_size, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last)
 
 
 def _build(

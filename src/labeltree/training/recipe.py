@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from labeltree.atomic import atomic_write
-from labeltree.options.choices import ClassifierChoice
+from labeltree.options.choices import ClassifierChoice, SamplerName
 from labeltree.training.recipe_settings import check_idle, check_kinds, flatten, numbers, value_of
 
 __all__ = [
@@ -404,7 +404,7 @@ class Recipe:
     erasing: float = 0.0
     flip: bool = True
     num_views: int | None = None
-    sampler: Literal["auto", "hierarchical", "random", "balanced", "class-balanced"] = "auto"
+    sampler: Literal["auto", SamplerName] = "auto"
     batch_size: int | None = None
     encode_chunk: int | None = None
     epochs: int | None = None

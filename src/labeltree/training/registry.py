@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from labeltree.errors import LabeltreeError
+from labeltree.options.choices import SamplerName
 from labeltree.training.origins import LABELTREE, Origin, origin_of
 from labeltree.training.recipe import Recipe
 
@@ -39,7 +40,6 @@ __all__ = [
     "register_sum",
 ]
 
-SamplerName = Literal["hierarchical", "random", "balanced", "class-balanced"]
 GeometryName = Literal["sphere", "euclidean", "poincare"]
 Loss = TypeVar("Loss", bound="Callable[..., nn.Module]")
 

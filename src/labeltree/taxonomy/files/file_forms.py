@@ -121,7 +121,7 @@ def find_form(file: OpenedFile) -> FileForm:
     form = next((form for form in sought if form.is_form(file)), None)
     if form is None:
         known = ", ".join(f"{form.name} ({form.example})" for form in sought)
-        raise TaxonomyError(f"it is none of what a {file.suffix} is read as: {known}")
+        raise TaxonomyError(f"no form of a {file.suffix} is in it: {known}")
     return form
 
 
