@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from labeltree.data.biology.rank_gaps import Gaps
 from labeltree.data.copies import connected_groups
+from labeltree.data.image_rules import ImageRule
 from labeltree.data.images.image_files import ImageSettings
 from labeltree.data.images.stores import SomeImages
 from labeltree.data.listed_images import open_listed
@@ -43,7 +44,9 @@ from labeltree.taxonomy.files.checklist_archives import is_checklist_archive
 from labeltree.taxonomy.files.edge_tables import is_edge_table
 from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.files.taxon_tables import is_checklist
+from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import MissingNames
+from labeltree.taxonomy.ranks import Ranks
 from labeltree.text_files import split_packed
 
 if TYPE_CHECKING:
@@ -378,6 +381,10 @@ def open_data_table(
             *_without_group(taken["groups"], group_names),
         ),
     }
+    used = {name for names in details["columns"].values() for name in names} | {id_column, ""}
+    used |= set() if image_name is None else set(ImageRule(image_name).columns)
+    used |= {Ranks(columns_of_labels.columns, table.columns).depth_column}
+    details["notes"] += tuple(_unread(table, used, details["notes"]))
     unused = samples.unused
     empty: dict[int, tuple[str, str]] = {
         row * samples.per_row: (table.row_name(row), unused.reasons[why][1])
@@ -407,6 +414,17 @@ def open_data_table(
     details["notes"] = (*details["notes"], *source.notes)
     details["unread"] = {**empty, **source.unread}
     return dataclasses.replace(source, unused=unused + unreadable, **details)
+
+
+def _unread(table: DataTable, used: Collection[str | None], notes: Sequence[str]) -> list[str]:
+    """A note on columns that are not read, and which no other note names."""
+    arrays = table.arrays if isinstance(table, VectorTable) else ()
+    left = [
+        name
+        for name in table.columns
+        if name not in used and name not in arrays and not any(f"'{name}'" in note for note in notes)
+    ]
+    return [f"columns that are not read: {some(left, 8)}"] if left else []
 
 
 def _named(*columns: Sequence[str | None] | str | None) -> set[str]:
