@@ -18,6 +18,7 @@ __all__ = [
     "PACKED",
     "DecodedText",
     "decode_text",
+    "find_encoding",
     "is_utf8",
     "open_unpacked",
     "read_unpacked",
@@ -37,6 +38,13 @@ _MARKS = (
 _HIGH = re.compile(rb"[\x80-\xff]+")
 _CONTROLS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")  # what Windows-1252 leaves undefined
 _RUNS = {1: 0.5, 2: 0.1}  # at most so much of the accented letters of a text stands in longer runs than that
+
+
+class Encoding(NamedTuple):
+    """The encoding of a text by a name that Python knows, and whether this is a guess."""
+
+    encoding: str
+    is_guess: bool
 
 
 class DecodedText(NamedTuple):
@@ -77,25 +85,25 @@ def open_unpacked(path: str | os.PathLike[str]) -> IO[bytes]:
     return Path(path).open("rb")
 
 
-def read_unpacked(path: str | os.PathLike[str]) -> bytes:
+def read_unpacked(path: str | os.PathLike[str], most: int = _MOST) -> bytes:
     """All bytes of a file, unpacked.
 
     Raises:
         OSError: If it cannot be read.
-        ValueError: If its packing is damaged, or it holds more than 2 GB; the message is the reason.
+        ValueError: If its packing is damaged, or it holds more than `most` bytes; the message is the reason.
     """
     packing = split_packed(path)[1]
     try:
         with open_unpacked(path) as file:
-            data = file.read(_MOST + 1)
+            data = file.read(most + 1)
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise ValueError(f"its packing ({packing}) is damaged: {error}") from error
     except OSError as error:
         if packing and error.errno is None:
             raise ValueError(f"its packing ({packing}) is damaged: {error}") from error
         raise
-    if len(data) > _MOST:
-        raise ValueError(f"it holds more than {_MOST:,} bytes{', unpacked' if packing else ''}")
+    if len(data) > most:
+        raise ValueError(f"it holds more than {most:,} bytes{', unpacked' if packing else ''}")
     return bytes(data)
 
 
@@ -122,33 +130,49 @@ def decode_text(data: bytes, encoding: str | None = None) -> DecodedText:
         except UnicodeDecodeError as error:
             raise ValueError(f"{_line(data, error.start)} is no {encoding} ({error.reason})") from None
         return DecodedText(text.removeprefix("\ufeff"), encoding, is_guess=False)
-    mark = next((name for mark, name in _MARKS if data.startswith(mark)), None)
-    if mark is None and (plain := _utf16_without_mark(data)) is not None:
-        mark = plain
-    if mark is not None:
-        try:
-            return DecodedText(data.decode(mark), mark.removesuffix("-sig"), is_guess=False)
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{_line(data, error.start)} is no {mark.removesuffix('-sig')}") from None
+    known = find_encoding(data, cut=False)
     try:
-        return DecodedText(data.decode("utf-8"), "utf-8", is_guess=False)
+        return DecodedText(data.decode(known.encoding), known.encoding.removesuffix("-sig"), known.is_guess)
     except UnicodeDecodeError as error:
-        start = error.start
-    if not _is_western(data):
+        raise ValueError(f"{_line(data, error.start)} is no {known.encoding.removesuffix('-sig')}") from None
+
+
+def find_encoding(start: bytes, *, cut: bool) -> Encoding:
+    """The encoding of a text by its first bytes; see `decode_text`.
+
+    Args:
+        start: The bytes.
+        cut: Whether more follow, so that they may end within a letter.
+
+    Raises:
+        ValueError: If that cannot be told; the message is the reason.
+    """
+    mark = next((name for mark, name in _MARKS if start.startswith(mark)), None) or _utf16_without_mark(start)
+    if mark is not None:
+        return Encoding(mark, is_guess=False)
+    if _first_bad(start, cut=cut) is None:
+        return Encoding("utf-8", is_guess=False)
+    if not _is_western(start):
+        at = _first_bad(start, cut=cut) or 0
         raise ValueError(
-            f"{_line(data, start)} is not UTF-8 (byte {data[start]:#04x}), nor does the text look like "
+            f"{_line(start, at)} is not UTF-8 (byte {start[at]:#04x}), nor does the text look like "
             "Windows-1252; save it as UTF-8, or say its encoding"
         )
-    return DecodedText(data.decode("cp1252"), "cp1252", is_guess=True)
+    return Encoding("cp1252", is_guess=True)
 
 
 def is_utf8(data: bytes) -> bool:
     """Whether bytes are UTF-8, which may end within a letter."""
+    return _first_bad(data, cut=True) is None
+
+
+def _first_bad(data: bytes, *, cut: bool) -> int | None:
+    """Place of the first byte that is no UTF-8; None if all are."""
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(data)
-    except UnicodeDecodeError:
-        return False
-    return True
+        codecs.getincrementaldecoder("utf-8")().decode(data, final=not cut)
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
 
 
 def _utf16_without_mark(data: bytes) -> str | None:

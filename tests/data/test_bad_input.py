@@ -190,8 +190,8 @@ def test_tables_as_programs_write_them(photos, tmp_path, kind):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("image,label\na.png,x,more\n", "a row has 3 cells where the first line has 2"),
-        ("image,label\na.png\n", "a row has 1 cells where the first line has 2"),
+        ("image,label\na.png,x,more\n", "line 2 has 3 cells where the header has 2"),
+        ("image,label\na.png\n", "line 2 has 1 cell where the header has 2"),
         ("image,label,image\na.png,x,b.png\n", "has 2 columns 'image'; rename them"),
         ("\n\n", "cannot be read: it is empty"),
         ("image,label\n", "has no rows"),
@@ -205,8 +205,8 @@ def test_malformed_tables(tmp_path, content, sentence):
 
 
 def test_tables_in_another_encoding(tmp_path):
-    for content in ("image,label\nü.png,a\n", "bild,ä\nx.png,a\n"):
-        (tmp_path / "t.csv").write_bytes(content.encode("latin-1"))
+    for content in ("image,label\nдом.png,a\n", "образ,это\nx.png,a\n"):
+        (tmp_path / "t.csv").write_bytes(content.encode("cp1251"))
         with pytest.raises(DataError, match=r"is not UTF-8 .*; save it as UTF-8"):
             open_source(tmp_path / "t.csv")
 

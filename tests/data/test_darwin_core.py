@@ -233,7 +233,7 @@ def test_an_archive_that_unpacks_to_terabytes_is_refused(
     file = tmp_path / "bomb.zip"
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as opened:
         opened.writestr("a.csv", "label,text\n" + "x,y\n" * 200_000)
-    assert read_archive(file).num_rows == 200_000
+    assert read_archive(file)[0].num_rows == 200_000
     monkeypatch.setattr("labeltree.safe_files._UNPACKED", 1000)
     with pytest.raises(DataError, match="would become"):
         read_archive(file)

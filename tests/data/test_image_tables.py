@@ -161,7 +161,7 @@ def test_unreadable_tables(tmp_path):
     path = tmp_path / "t.csv"
     with pytest.raises(DataError, match="there is no table"):
         open_source(path)
-    path.write_bytes("image,label\nü.png,a\n".encode("latin-1"))
+    path.write_bytes("image,label\nдом.png,a\n".encode("cp1251"))
     with pytest.raises(DataError, match="not UTF-8"):
         open_source(path)
     path.write_text("image,label\n")

@@ -17,6 +17,7 @@ from labeltree.cli.main import main
 from labeltree.data import data_exist, ignore_cache, open_source
 from labeltree.data.images.stores import FileStore
 from labeltree.data.shards.finding import find_shards
+from labeltree.data.streaming import stream_samples
 from labeltree.errors import DataError
 
 
@@ -290,3 +291,28 @@ def test_loader_processes_share_the_list_of_files(tmp_path):
         assert list(store._images.files[2:4]) == files[2:4]
         sizes.append(len(ForkingPickler.dumps(store)))
     assert sizes[1] < sizes[0] + 1000
+
+
+@pytest.mark.parametrize(
+    ("stems", "names"),
+    [
+        (["a.5x", "a.6x", "b.5x"], ["a.5x", "a.6x", "b.5x"]),  # each text follows a further dot
+        (["a", "b.1", "c.2.3"], ["a", "b.1", "c.2.3"]),  # what lies between the dots is one sample's own
+        (["a", "b", "c"], ["a", "b", "c"]),
+    ],
+)
+def test_names_of_samples_with_dots(tmp_path, stems, names):
+    members = {}
+    for number, stem in enumerate(stems):
+        members |= {f"{stem}.png": png(number), f"{stem}.cls": LABELS[number]}
+    path = write_tar(tmp_path / "s.tar", members)
+    source = open_source(path)
+    assert source.taxonomy.decode(source.nodes) == LABELS
+    assert [sample.name for sample in stream_samples(path)] == [f"s.tar/{name}.png" for name in names]
+
+
+def test_extensions_with_dots_stay(tmp_path):
+    members = {}
+    for number, stem in enumerate("abc"):
+        members |= {f"{stem}.jpg": png(number), f"{stem}.seg.png": png(9), f"{stem}.cls": LABELS[number]}
+    assert len(open_source(write_tar(tmp_path / "s.tar", members))) == 3

@@ -107,7 +107,7 @@ def test_zipped_tables(tmp_path):
         archive.writestr("__MACOSX/._table.csv", "\0")
         archive.writestr("@eaDir/table.csv", "\0")
         archive.writestr(".git/table.csv", "\0")
-    assert read_archive(tmp_path / "a.zip").num_rows == 1
+    assert read_archive(tmp_path / "a.zip")[0].num_rows == 1
 
 
 def test_a_folder_without_images_is_no_class_and_named_once(tmp_path, write_image, caplog):

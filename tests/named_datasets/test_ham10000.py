@@ -114,7 +114,7 @@ def test_check(folder: Path) -> None:
             "row 2: the diagnosis is 'melanoma', not akiec",
         ),
         (3, ",ISIC_0000001,nv,histo,60,male,back", "row 2: the column 'lesion_id' is empty"),
-        (3, "HAM_1,ISIC_0000001,nv", "a row has 3 cells where the first line has 7"),
+        (3, "HAM_1,ISIC_0000001,nv", "line 3 has 3 cells where the header has 7"),
         (3, "HAM_1,ISIC_9,nv,histo,60,male,back", r"1 of 28 images .*part_2/ISIC_9\.jpg' \(there is no such"),
         (3, "HAM_1,../x,nv,histo,60,male,back", r"row 2: '\.\./x' is not the name of an image"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,16 +35,19 @@ def open_taxonomy(
     name: str,
     names: Names | None = None,
     synonyms: str | None = None,
-    column: str | None = None,
+    column: Sequence[str] | str | None = None,
     form: Form | None = None,
 ) -> tuple[AnyTaxonomy, Tensor | None]:
     """The taxonomy, and the labels of the samples, `(n,)` nodes, -1 where missing, if there are any.
 
-    For a table, `names` and `synonyms` are as in `open_data`, and what they changed is said on stderr.
+    For a table, `names` and `synonyms` are as in `open_data`, and how it was read is said on stderr.
     `column` and `form` are as in `read_form`, `column` alone is that of whole paths; then samples are not
-    counted.
+    counted. Several columns are the levels of a table, coarse to fine.
     """
-    if column is not None or form is not None:
+    columns = [column] if isinstance(column, str) else list(column or ())
+    if len(columns) > 1 and form is None:
+        return _named_labels(name, names or "exact", synonyms, columns)
+    if columns or form is not None:
         from labeltree.errors import TaxonomyError
         from labeltree.taxonomy.forms import read_form
 
@@ -51,11 +55,13 @@ def open_taxonomy(
             raise TaxonomyError(
                 "--names and --synonyms do not go with --column or --form, whose names are read as they are"
             )
-        return read_form(name, form or "breadcrumbs", column=column), None
+        if len(columns) > 1:
+            raise TaxonomyError(f"--form {form} reads one column; leave out --form, or all columns but one")
+        return read_form(name, form or "breadcrumbs", column=next(iter(columns), None)), None
     if names is not None or synonyms is not None:
         return _named_labels(name, names or "exact", synonyms)
 
-    from labeltree.data import folder_labels, is_data_table, list_datasets, open_source, table_labels
+    from labeltree.data import folder_labels, is_data_table, list_datasets, open_source
     from labeltree.data.shards.finding import find_shards
     from labeltree.data.tables.table_source import shard_labels
     from labeltree.taxonomy import load_taxonomy
@@ -76,18 +82,22 @@ def open_taxonomy(
         source = open_source(name)
         return source.taxonomy, source.nodes
     if is_data_table(path):
-        return table_labels(path)
+        return _named_labels(name, "exact", None)
     return load_taxonomy(path), None
 
 
-def _named_labels(name: str, names: Names, synonyms: str | None) -> tuple[Taxonomy, Tensor]:
-    from labeltree.data.tables.table_source import TABLE_SUFFIXES, named_table_labels
+def _named_labels(
+    name: str, names: Names, synonyms: str | None, columns: Sequence[str] = ()
+) -> tuple[Taxonomy, Tensor]:
+    from labeltree.data.opening_sources import is_vector_file
+    from labeltree.data.table_columns import is_table_file
+    from labeltree.data.tables.table_source import named_table_labels
     from labeltree.errors import DataError
 
-    if Path(name).suffix.lower() not in TABLE_SUFFIXES:
-        setting = "synonyms" if synonyms is not None else "names"
+    if not is_table_file(name) and not is_vector_file(name):
+        setting = "column" if columns else "synonyms" if synonyms is not None else "names"
         raise DataError(f"--{setting} is for tables of samples, not for '{name}'; leave it out")
-    labels = named_table_labels(Path(name), names, synonyms)
+    labels = named_table_labels(Path(name), names, synonyms, columns)
     for note in labels.notes:
         print(f"labeltree: {note}", file=sys.stderr)
     return labels.taxonomy, labels.nodes

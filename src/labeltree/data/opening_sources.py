@@ -16,10 +16,12 @@ from labeltree.data.named_data import get_dataset, list_datasets, require_files
 from labeltree.data.names.cleaning import Names
 from labeltree.data.shards.finding import find_shards
 from labeltree.data.source import Source
+from labeltree.data.table_columns import TABLE_SUFFIXES, is_table_file
 from labeltree.data.tables.label_evidence import LabelEvidence
-from labeltree.data.tables.table_source import TABLE_SUFFIXES, open_shards, open_table
+from labeltree.data.tables.table_source import open_shards, open_table
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.data.vectors.read_vector_files import VECTOR_SUFFIXES
+from labeltree.data.vectors.vectors_of_others import is_clip_folder
 from labeltree.errors import DataError
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
@@ -32,6 +34,7 @@ from labeltree.taxonomy.versions.between_versions import (
     why_coarser,
 )
 
+_PICKLES = (".pkl", ".pickle", ".joblib")
 __all__ = ["check_named", "data_exist", "is_vector_file", "open_source", "with_missing_labels"]
 
 
@@ -53,6 +56,8 @@ def open_source(
     gaps: Gaps | None = None,
     image_folder: str | Path | None = None,
     image_name: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
     names: Names | None = None,
     synonyms: str | Path | None = None,
     separator: str | None = None,
@@ -92,6 +97,8 @@ def open_source(
         gaps: What becomes of a label whose coarser name is missing; see `open_table`.
         image_folder: Folder of the images, if it is not that of the table.
         image_name: Names of the files there, from the cells of a row: `{gbifID}.jpg`.
+        encoding: Encoding of text that is not UTF-8, such as `cp1252`; None = found.
+        sheet: Sheet of a workbook; None = the first that is not empty.
         names: What a name in the label columns is: `exact`, `plain` or `scientific`; see `open_table`.
         synonyms: A table of synonyms and accepted names; see `open_table`.
         separator: What separates the names of paths in a column of labels, or `none`; see `open_table`.
@@ -125,6 +132,8 @@ def open_source(
         "gaps": gaps,
         "image_folder": image_folder,
         "image_name": image_name,
+        "encoding": encoding,
+        "sheet": sheet,
         "names": names,
         "synonyms": synonyms,
         "separator": separator,
@@ -142,8 +151,9 @@ def open_source(
         options = {"data_path": data_path, "missing_labels": missing_labels, **chosen, **both, **images}
         source = (_open_named_on if is_named else _open_both_versions)(spec, taxonomy, mapping, options)
         return _correct(source, corrections)
-    shards = None if is_named else find_shards(spec, image_column)
-    if chosen and (is_named or (path.is_dir() and shards is None)):
+    vectors = not is_named and (path.suffix.lower() in VECTOR_SUFFIXES or is_clip_folder(path))
+    shards = None if is_named or vectors else find_shards(spec, image_column)
+    if chosen and (is_named or (path.is_dir() and shards is None and not vectors)):
         what = "data set" if is_named else "folder"
         first = next(iter(chosen))
         if first == "evidence" and evidence is not None:
@@ -162,11 +172,23 @@ def open_source(
             "take a name of 'labeltree data list'"
         )
     elif shards is not None:
+        if encoding is not None or sheet is not None:
+            what = "encoding" if encoding is not None else "sheet"
+            raise DataError(f"'{name}' are shards, which have no {what}; leave table.{what} out")
         source = open_shards(shards, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
+    elif vectors:
+        source = open_table(path, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
     elif path.is_dir():
         source = open_folder(path, taxonomy=taxonomy, missing_labels=missing, **images)
-    elif path.suffix.lower() in (*TABLE_SUFFIXES, *VECTOR_SUFFIXES):
+    elif is_table_file(path):
         source = open_table(path, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
+    elif path.suffix.lower() in _PICKLES and path.exists():
+        raise DataError(
+            f"'{name}' is a pickle, which may run any code and is not read; write its arrays with "
+            "np.savez('features.npz', vectors=array, label=labels)"
+        )
+    elif path.suffix.lower() in (".xls", ".xlsb", ".ods", ".numbers") and path.exists():
+        raise DataError(f"'{name}' is a workbook of another kind; save it as .xlsx or .csv")
     elif path.exists():
         raise DataError(
             f"'{name}' is neither a folder nor a table ({', '.join((*TABLE_SUFFIXES, *VECTOR_SUFFIXES))}); "
@@ -232,7 +254,8 @@ def _open_named_on(
 
 def is_vector_file(path: str | Path) -> bool:
     """Whether a file may hold vectors, by its name."""
-    return Path(path).suffix.lower() in (*TABLE_SUFFIXES, *VECTOR_SUFFIXES)
+    suffix = Path(path).suffix.lower()
+    return suffix in VECTOR_SUFFIXES or (is_table_file(path) and suffix not in (".txt", ".json"))
 
 
 def check_named(spec: str, data_path: str | Path | None = None) -> None:

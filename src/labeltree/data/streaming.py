@@ -29,9 +29,15 @@ from labeltree.data.shards.parquet import (
 )
 from labeltree.data.shards.tar import TarSample, read_fields, tar_samples
 from labeltree.data.source import printable
-from labeltree.data.table_columns import PARQUET, DataTable, cell_text, read_header, text_batches
+from labeltree.data.table_columns import (
+    PARQUET,
+    TABLE_SUFFIXES,
+    cell_text,
+    is_table_file,
+    read_header,
+    text_batches,
+)
 from labeltree.data.tables.table_samples import image_path, only_addresses, sample_columns
-from labeltree.data.tables.table_source import TABLE_SUFFIXES
 from labeltree.errors import DataError
 from labeltree.preprocessing import Preprocessing
 
@@ -98,6 +104,8 @@ def stream_samples(
     text_column: str | None = None,
     image_folder: str | Path | None = None,
     image_name: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
     fields: Sequence[str] = (),
     on_error: OnError = "raise",
 ) -> Iterator[StreamedSample]:
@@ -117,6 +125,8 @@ def stream_samples(
         image_folder: Tables: the folder of the images, if it is not that of the table.
         image_name: Tables: names of the files there, from the cells of a row; see `open_table`. The names of
             all files in the folder are kept in memory.
+        encoding: Tables: encoding of text that is not UTF-8; None = found.
+        sheet: Workbooks: the sheet; None = the first that is not empty.
         fields: Further columns, members or fields of the `json` whose values the samples carry, such as
             labels.
         on_error: With `skip`, what lies behind the damage in a shard is left out with a warning. A sample
@@ -136,12 +146,13 @@ def stream_samples(
             named = image_column or text_column or fields[0]
             raise DataError(f"'{spec}' is a folder of images and has no columns; leave '{named}' out")
         samples = _stream_folder(path)
-    elif path.suffix.lower() in TABLE_SUFFIXES:
+    elif is_table_file(path):
         folder = path.parent if image_folder is None else Path(image_folder).expanduser()
+        table = _OpenTable(path, encoding, sheet)
         if image_name is not None:
-            samples = _stream_by_rule(path, folder, ImageRule(image_name), fields)
+            samples = _stream_by_rule(table, folder, ImageRule(image_name), fields)
         else:
-            samples, skip = _stream_table(path, image_column, text_column, fields, skip, folder), 0
+            samples, skip = _stream_table(table, image_column, text_column, fields, skip, folder), 0
     else:
         raise DataError(
             f"'{spec}' is neither a folder, nor a table ({', '.join(TABLE_SUFFIXES)}), nor shards "
@@ -268,22 +279,46 @@ def _stream_parquet(
             yield StreamedSample(f"{shard}/row {start + row + 1}", content, column is None, kept(row))
 
 
+class _OpenTable:
+    """A table, how its text is read, and its columns."""
+
+    def __init__(self, path: Path, encoding: str | None, sheet: str | None) -> None:
+        self.path = path
+        self._settings = (encoding, sheet)
+        self.header = read_header(path, encoding, sheet)
+        for note in self.header.notes:
+            _log.info("%s", note)
+
+    def batches(self, columns: Sequence[str], skip: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows from `skip` on, in batches, each with the number of its first row."""
+        if self.path.suffix.lower() in PARQUET:
+            yield from parquet_batches(str(self.path), columns, skip, _ROWS)
+            return
+        first = 0
+        for batch in text_batches(self.path, *self._settings):
+            for begin in range(max(skip - first, 0), len(batch), _ROWS):
+                yield first + begin, batch.slice(begin, _ROWS)
+            first += len(batch)
+
+
 def _stream_table(
-    path: Path, image: str | None, text: str | None, fields: Sequence[str], skip: int, folder: Path
+    opened: _OpenTable, image: str | None, text: str | None, fields: Sequence[str], skip: int, folder: Path
 ) -> Iterator[StreamedSample]:
-    table = read_header(path)
+    table = opened.header
     images, words = sample_columns(table, image, text)
     others = [table.find(name) for name in fields]
     if image is None and words is not None:
-        yield from _texts_of_table(path, words, others, skip)
+        yield from _texts_of_table(opened, words, others, skip)
     elif len(images) == 1:
-        yield from _images_of_table(table, images, others, skip, folder)
+        yield from _images_of_table(opened, images, others, skip, folder)
     else:  # a row has any number of samples
-        yield from islice(_images_of_table(table, images, others, 0, folder), skip, None)
+        yield from islice(_images_of_table(opened, images, others, 0, folder), skip, None)
 
 
-def _texts_of_table(path: Path, column: str, others: Sequence[str], skip: int) -> Iterator[StreamedSample]:
-    for start, batch in _batches(path, [*dict.fromkeys([*others, column])], skip):
+def _texts_of_table(
+    opened: _OpenTable, column: str, others: Sequence[str], skip: int
+) -> Iterator[StreamedSample]:
+    for start, batch in opened.batches([*dict.fromkeys([*others, column])], skip):
         kept = _fields(batch, others)
         for row, cell in enumerate(_texts(batch, column)):
             content = cell or DataError(f"its '{column}' is empty")
@@ -291,12 +326,13 @@ def _texts_of_table(path: Path, column: str, others: Sequence[str], skip: int) -
 
 
 def _images_of_table(
-    table: DataTable, columns: Sequence[str], others: Sequence[str], skip: int, folder: Path
+    opened: _OpenTable, columns: Sequence[str], others: Sequence[str], skip: int, folder: Path
 ) -> Iterator[StreamedSample]:
+    table = opened.header
     root, top = os.path.abspath(folder), os.path.join(os.path.abspath(table.path.parent), "")
     shown = " and ".join(f"'{column}'" for column in columns)
     empty = f"its {shown} {'is' if len(columns) == 1 else 'are'} empty"
-    for start, batch in _batches(table.path, [*dict.fromkeys([*others, *columns])], skip):
+    for start, batch in opened.batches([*dict.fromkeys([*others, *columns])], skip):
         kept, cells = _fields(batch, others), [_texts(batch, column) for column in columns]
         for row in range(len(batch)):
             name, images = f"row {start + row + 1}", [of_column[row] for of_column in cells]
@@ -316,12 +352,12 @@ def _images_of_table(
 
 
 def _stream_by_rule(
-    path: Path, folder: Path, rule: ImageRule, fields: Sequence[str]
+    opened: _OpenTable, folder: Path, rule: ImageRule, fields: Sequence[str]
 ) -> Iterator[StreamedSample]:
-    table, listed = read_header(path), FileNames(list_files(folder))
+    table, path, listed = opened.header, opened.path, FileNames(list_files(folder))
     others, columns = [table.find(name) for name in fields], [table.find(name) for name in rule.columns]
     root, top = os.path.abspath(folder), os.path.join(os.path.abspath(path.parent), "")
-    for start, batch in _batches(path, [*dict.fromkeys([*others, *columns])], 0):
+    for start, batch in opened.batches([*dict.fromkeys([*others, *columns])], 0):
         kept, cells = _fields(batch, others), {column: _texts(batch, column) for column in columns}
         for row in range(len(batch)):
             texts = {column: of_column[row] or "" for column, of_column in cells.items()}
@@ -336,18 +372,6 @@ def _stream_by_rule(
 
 def _only(row: int, _: str) -> list[int]:
     return [row]
-
-
-def _batches(path: Path, columns: Sequence[str], skip: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of a table from the row `skip` on, in batches, each with the number of its first row."""
-    if path.suffix.lower() in PARQUET:
-        yield from parquet_batches(str(path), columns, skip, _ROWS)
-        return
-    first = 0
-    for batch in text_batches(path):
-        for begin in range(max(skip - first, 0), len(batch), _ROWS):
-            yield first + begin, batch.slice(begin, _ROWS)
-        first += len(batch)
 
 
 def _texts(batch: pa.RecordBatch, column: str) -> list[str | None]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import lzma
 import math
-import re
+import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,22 +16,39 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.data.biology.darwin_core_archive import is_archive, read_archive
-from labeltree.data.table_text import text_options
+from labeltree.data.table_forms.record_tables import read_records
+from labeltree.data.table_forms.text_tables import TextTable
+from labeltree.data.table_forms.workbooks import read_sheet
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, read_parquet, stack_lists
+from labeltree.taxonomy.ranks import term_of
+from labeltree.text_files import PACKED, find_encoding, open_unpacked, split_packed
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions
 
-__all__ = ["PARQUET", "Cells", "DataTable", "cell_text", "read_header", "text_batches"]
+__all__ = [
+    "PARQUET",
+    "TABLE_SUFFIXES",
+    "Cells",
+    "DataTable",
+    "cell_text",
+    "is_table_file",
+    "read_header",
+    "settings_of_another",
+    "text_batches",
+]
 
 _TABLE = Reader("a table", "write it again, or as .csv")
 PARQUET = (".parquet", ".pq")
+_TEXTS = (".csv", ".tsv", ".tab", ".psv", ".txt")
+_RECORDS = (".jsonl", ".ndjson", ".json")
+_SHEETS = (".xlsx", ".xlsm")
+TABLE_SUFFIXES = (*_TEXTS, *_RECORDS, *_SHEETS, *PARQUET, ".zip")
+"""The suffixes of tables; `.gz`, `.bz2`, `.xz` or `.zst` may follow those of text and JSON."""
+_START = 1 << 20  # bytes that tell the encoding of another table
 _TRIED = 1000  # cells that tell whether a column holds numbers
 _MISSING = ("na", "n/a", "null", "none")  # texts for a missing number
-_BLOCK = 4 << 20  # bytes of a text file that are read at once where it is not read as a whole
-_LONGEST_ROW = 64 << 20  # bytes; the reader of text files takes blocks of this size
 
 
 @dataclass(frozen=True)
@@ -52,27 +71,38 @@ class Cells:
 class DataTable:
     """A table whose cells are texts or numbers; `str()` gives its description for error messages.
 
+    Columns of which several have one name are left out, and an error if one is asked for by that name.
+
     Args:
         path: Path of the table, for error messages.
         table: The Arrow table.
+        notes: Sentences on how it was read.
 
     Attributes:
         path: Path of the table.
         columns: Names of the columns, without surrounding white space.
         num_rows: Number of rows.
-
-    Raises:
-        DataError: If two columns have the same name.
+        notes: Sentences on how it was read, and on what was left out.
+        lists_may_be_paths: Whether a list may be a path of names, as in JSON, rather than several labels.
     """
 
-    def __init__(self, path: Path, table: pa.Table) -> None:
+    def __init__(self, path: Path, table: pa.Table, notes: Sequence[str] = ()) -> None:
         self.path = path
-        self.columns: list[str] = [name.strip() for name in table.column_names]
+        names = [name.strip() for name in table.column_names]
+        counts = Counter(names)
+        self._repeated = {name: count for name, count in counts.items() if count > 1}
+        self.columns: list[str] = [name for name in names if name not in self._repeated]
         self.num_rows: int = table.num_rows
         self._table = table
-        for name in self.columns:
-            if self.columns.count(name) > 1:
-                raise DataError(f"{self} has {self.columns.count(name)} columns '{name}'; rename them")
+        self.notes = tuple(notes)
+        self.lists_may_be_paths = False
+        if self._repeated:
+            self._table = table.select([place for place, name in enumerate(names) if counts[name] == 1])
+            told = ", ".join(
+                f"{count} columns " + (f"'{name}'" if name else "without a name")
+                for name, count in self._repeated.items()
+            )
+            self.notes += (f"{self} has {told}, which are not read; rename those that are needed",)
 
     @property
     def label_hint(self) -> str:
@@ -83,36 +113,68 @@ class DataTable:
         return f"the table '{self.path}'"
 
     @classmethod
-    def read(cls, path: Path) -> DataTable:
-        """Read a Parquet file (`.parquet`, `.pq`), a zip file, or text, with cells that may be missing.
+    def read(cls, path: Path, encoding: str | None = None, sheet: str | None = None) -> DataTable:
+        """Read a table with cells that may be missing, by its suffix; see `TABLE_SUFFIXES`.
 
-        For zip files, such as GBIF's downloads, see `read_archive`.
+        For zip files, such as GBIF's downloads, see `read_archive`; for text `find_text_form`; for JSON
+        `read_records`; for workbooks `read_sheet`.
 
-        The first line of a text file names its columns. Its cells are separated by commas, or by semicolons
-        or tabs if the first line has no comma.
+        Args:
+            path: The file.
+            encoding: Encoding of text and JSON; None = found.
+            sheet: The sheet of a workbook; None = the first that is not empty.
 
         Raises:
-            DataError: If the file is missing, malformed or not UTF-8, or two columns have the same name.
+            DataError: If the file is missing or malformed, or has neither text nor such a sheet.
+            ImportError: For a workbook, if openpyxl is not installed.
         """
+        kind = _check_settings(path, encoding, sheet)
         with _reading(path):
+            if kind in _SHEETS:
+                return cls(path, *read_sheet(path, sheet))
+            if kind in _RECORDS:
+                table = cls(path, read_records(path, kind, encoding))
+                table.lists_may_be_paths = True
+                return table
             if is_archive(path):
-                return cls(path, read_archive(path))
-            parquet = path.suffix.lower() in PARQUET
-            return cls(path, read_parquet(path, _TABLE) if parquet else _read_text(path))
+                return cls(path, *read_archive(path, encoding))
+            if kind in PARQUET:
+                return cls(path, read_parquet(path, _TABLE))
+            text = TextTable.at(path, encoding)
+            rows = text.read()
+            return cls(path, rows, text.form.notes)
 
     def usual(self, names: Sequence[str]) -> str | None:
-        """The first of the usual names (in lower case) that is a column of the table; None if none is."""
-        by_name = {column.lower(): column for column in reversed(self.columns)}
-        return next((by_name[name] for name in names if name in by_name), None)
+        """The first of the usual names (in lower case) that is a column of the table; None if none is.
+
+        Terms may have a prefix: `dwc:catalogNumber` is `catalognumber`.
+
+        Raises:
+            DataError: If several columns have that name.
+        """
+        columns = [*self._repeated, *self.columns]
+        by_name = {term_of(column).lower(): column for column in reversed(columns)}
+        by_name |= {column.lower(): column for column in reversed(columns)}
+        name = next((by_name[name] for name in names if name in by_name), None)
+        return None if name is None else self._once(name)
+
+    def _once(self, name: str) -> str:
+        if name in self._repeated:
+            raise DataError(f"{self} has {self._repeated[name]} columns '{name}'; rename them")
+        return name
 
     def find(self, name: str) -> str:
         """Look up the name of a required column.
 
         Raises:
-            DataError: If there is no such column; the message has the nearest name.
+            DataError: If there is no such column, the message has the nearest name; or several have it.
         """
         if name in self.columns:
             return name
+        self._once(name)
+        with_prefix = [column for column in self.columns if term_of(column) == name]
+        if len(with_prefix) == 1:
+            return with_prefix[0]
         near = difflib.get_close_matches(name, self.columns, 1)
         hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(self.columns)}"
         raise DataError(f"{self} has no column '{name}'; {hint}")
@@ -286,12 +348,35 @@ def _make_table(column: str, values: pa.Array) -> pa.Table:
     return pa.table({column: values})
 
 
-def _rephrase(reason: str) -> str:
-    """Rephrase Arrow's error about a text file."""
-    if uneven := re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", reason):
-        row, expected, cells = uneven.groups()
-        return f"{f'row {row}' if row else 'a row'} has {cells} cells where the first line has {expected}"
-    return reason if reason.startswith("it ") else "it is no table: a cell is not closed, or a row too long"
+def _check_settings(path: Path, encoding: str | None, sheet: str | None) -> str:
+    """The suffix of a table without that of its packing; settings that have no effect are refused."""
+    kind, packing = split_packed(path)
+    if sheet is not None and kind not in _SHEETS:
+        raise DataError(f"table.sheet is '{sheet}', but '{path}' is no workbook (.xlsx); leave it out")
+    if encoding is not None and kind in (*_SHEETS, *PARQUET):
+        raise DataError(f"table.encoding is '{encoding}', but '{path}' is no text; leave it out")
+    if packing and kind not in (*_TEXTS, *_RECORDS):
+        raise DataError(f"'{path}' is packed, and {kind or 'such'} files are read as they are; unpack it")
+    return kind
+
+
+def settings_of_another(path: Path, encoding: str | None, sheet: str | None) -> dict[str, str | None]:
+    """The encoding and the sheet of a table that were given for another one, where this one needs them."""
+    kind, _ = split_packed(path)
+    is_unknown = False
+    if encoding is not None and kind in (*_TEXTS, *_RECORDS) and path.is_file():
+        with _reading(path), open_unpacked(path) as file:
+            try:
+                is_unknown = find_encoding(file.read(_START), cut=True).is_guess
+            except ValueError:
+                is_unknown = True
+    return {"encoding": encoding if is_unknown else None, "sheet": sheet if kind in _SHEETS else None}
+
+
+def is_table_file(path: str | Path) -> bool:
+    """Whether a file may be a table, by its name."""
+    kind, packing = split_packed(path)
+    return kind in TABLE_SUFFIXES and (not packing or kind in (*_TEXTS, *_RECORDS))
 
 
 @contextmanager
@@ -303,68 +388,49 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except UnicodeDecodeError as error:
-        where = f"byte {error.start}"
-        raise DataError(f"the table '{path}' is not UTF-8 ({where}); save it as UTF-8") from error
     except OSError as error:
-        raise DataError(f"the table '{path}' cannot be read: {error.strerror or error}") from error
-    except ValueError as error:  # from Arrow, or from the check of the header
-        reason = str(error).strip().splitlines()[0]
-        if "invalid UTF8" in reason:
-            raise DataError(f"the table '{path}' is not UTF-8 ({reason}); save it as UTF-8") from error
-        raise DataError(f"the table '{path}' cannot be read: {_rephrase(reason)}") from error
+        damaged = split_packed(path)[1] in PACKED and error.errno is None
+        reason = f"its packing is damaged ({error})" if damaged else error.strerror or error
+        raise DataError(f"the table '{path}' cannot be read: {reason}") from error
+    except (EOFError, zlib.error, lzma.LZMAError) as error:
+        raise DataError(f"the table '{path}' cannot be read: its packing is damaged ({error})") from error
+    except ValueError as error:  # the message is the reason
+        raise DataError(f"the table '{path}' cannot be read: {error}") from error
 
 
-def _read_text(path: Path) -> pa.Table:
-    from pyarrow import csv as arrow_csv
-
-    return arrow_csv.read_csv(path, *_text_options(path, arrow_csv.ReadOptions(block_size=_LONGEST_ROW)))
-
-
-def _text_options(path: Path, reading: ReadOptions) -> tuple[ReadOptions, ParseOptions, ConvertOptions]:
-    with path.open("rb") as file:
-        return text_options(file, path.name, reading)
-
-
-def read_header(path: Path) -> DataTable:
+def read_header(path: Path, encoding: str | None = None, sheet: str | None = None) -> DataTable:
     """The columns of a table, without its rows.
 
     Raises:
         DataError: As for `DataTable.read`.
     """
     import pyarrow.parquet as pq
-    from pyarrow import csv as arrow_csv
 
+    kind = _check_settings(path, encoding, sheet)
     with _reading(path):
-        if path.suffix.lower() in PARQUET:
+        if kind in PARQUET:
             with _TABLE.reading(path, "it is damaged, or no Parquet file"), path.open("rb"):
                 return DataTable(path, pq.read_schema(path).empty_table())
-        if is_archive(path):
-            return DataTable(path, read_archive(path).slice(0, 0))
-        with arrow_csv.open_csv(path, *_text_options(path, _block_options())) as reader:
-            return DataTable(path, reader.schema.empty_table())
+        if kind in _TEXTS:
+            text = TextTable.at(path, encoding)
+            return DataTable(path, text.header(), text.form.notes)
+    table = DataTable.read(path, encoding, sheet)
+    return DataTable(path, table.arrow.slice(0, 0), table.notes)
 
 
-def text_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a text file in batches of some megabytes; a zip file is read as a whole.
+def text_batches(
+    path: Path, encoding: str | None = None, sheet: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a text file in batches of some megabytes; other files are read as a whole.
 
     Raises:
         DataError: As for `DataTable.read`, which may be found after some batches.
     """
-    from pyarrow import csv as arrow_csv
-
-    if is_archive(path):
+    if _check_settings(path, encoding, sheet) in _TEXTS:
         with _reading(path):
-            yield from read_archive(path).to_batches()
+            yield from TextTable.at(path, encoding).batches()
         return
-    with _reading(path), arrow_csv.open_csv(path, *_text_options(path, _block_options())) as reader:
-        yield from reader
-
-
-def _block_options() -> ReadOptions:
-    from pyarrow import csv as arrow_csv
-
-    return arrow_csv.ReadOptions(block_size=_BLOCK, use_threads=False)
+    yield from DataTable.read(path, encoding, sheet).arrow.to_batches()
 
 
 def cell_text(value: Any) -> str | None:

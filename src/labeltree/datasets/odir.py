@@ -145,7 +145,7 @@ def _find(path: Path, patterns: Sequence[str]) -> Path:
 
 def _samples(file: Path) -> Iterator[tuple[str, str, str]]:
     """Yield patient, diagnosis and file of every image in a table with one row per image or per patient."""
-    table = _sheet(file) if file.suffix == ".xlsx" else DataTable.read(file)
+    table = DataTable.read(file)
     patients, diagnoses = table.filled("ID"), _diagnoses(table)
     columns = ("filename",) if "filename" in table.columns else ("Left-Fundus", "Right-Fundus")
     names = zip(*map(table.filled, columns), strict=True)
@@ -169,24 +169,6 @@ def _diagnoses(table: DataTable) -> list[str]:
             raise DataError(f"{table}, row {row + 1}: there is no diagnosis, all of them are 0")
         chosen.append(diagnosis)
     return chosen
-
-
-def _sheet(file: Path) -> DataTable:
-    """Read the first sheet of a workbook as text."""
-    import pandas as pd
-    import pyarrow as pa
-
-    try:
-        frame = pd.read_excel(file, dtype=str)
-    except ImportError as error:
-        raise DataError(
-            f"reading '{file}' needs the package openpyxl; install it, or save the sheet as "
-            f"'{file.with_suffix('.csv')}'"
-        ) from error
-    except Exception as error:  # a damaged workbook can raise any error in the reader
-        raise DataError(f"the table '{file}' cannot be read: {error}") from error
-    named = frame.rename(columns=lambda name: str(name).strip())
-    return DataTable(file, pa.Table.from_pandas(named, preserve_index=False))
 
 
 _TABLE, _FOLDER = "Training Set/Annotation/training annotation (English).*", "Training Set/Images"

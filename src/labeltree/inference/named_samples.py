@@ -25,6 +25,7 @@ from labeltree.data.images.decode import decode
 from labeltree.data.images.image_files import open_images as open_image_files
 from labeltree.data.images.stores import SomeImages, in_threads
 from labeltree.data.source import CALIB, printable
+from labeltree.data.table_columns import settings_of_another
 from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.load_run import TrainedRun
@@ -377,11 +378,12 @@ def _keep_paired(run: TrainedRun, source: Source) -> Source:
 
 def _columns(run: TrainedRun, path: Path, unlabelled: bool, kept: Sequence[str]) -> dict[str, Any]:
     """The columns of a table to be embedded; columns that only training reads may be absent."""
-    known, there = run.columns.get("groups", ()), column_names(path)
+    text = settings_of_another(path, run.recipe.table.encoding, run.recipe.table.sheet)
+    known, there = run.columns.get("groups", ()), column_names(path, **text)
     groups = run.recipe.table.group_column or (known[0] if known else None)
     groups = groups if groups in there else None  # patients stay patients where there are some
     columns = run.recipe.table.columns | {"aspect_columns": None, "group_column": groups}
-    columns |= _vector_columns(run, there)
+    columns |= _vector_columns(run, there) | text
     present = [name for name in columns.get("keep_columns", ()) if name in there]
     columns["keep_columns"] = list(dict.fromkeys([*present, *kept])) or None
     rule = columns.get("image_name")

@@ -33,6 +33,15 @@ AnyTaxonomyName = Annotated[str, Option(ANY, positional=True)]
 Column = Annotated[
     str | None, Option("the column of a .csv or .tsv that holds whole paths, A > B > C", metavar="NAME")
 ]
+Columns = Annotated[
+    Sequence[str] | None,
+    Option(
+        "the column of a table that holds whole paths, A > B > C; or, given several times, the columns of "
+        "its levels, coarse to fine",
+        metavar="NAME",
+        repeat=True,
+    ),
+]
 WhichForm = Annotated[
     Form | None,
     Option(f"what the file holds, if its content does not tell: {', '.join(get_args(Form))}", metavar="FORM"),
@@ -64,7 +73,7 @@ class ShowOptions(Options):
     depth: Annotated[int | None, Option("draw the tree down to this depth")] = None
     children: Annotated[int, Option("draw at most this many children of a node")] = 20
     form: WhichForm = None
-    column: Column = None
+    column: Columns = None
     names: Names = None
     synonyms: Synonyms = None
 
@@ -76,7 +85,7 @@ class CheckOptions(Options):
     taxonomy: AnyTaxonomyName
     _: KW_ONLY
     form: WhichForm = None
-    column: Column = None
+    column: Columns = None
     names: Names = None
     synonyms: Synonyms = None
 

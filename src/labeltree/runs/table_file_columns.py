@@ -16,6 +16,27 @@ from labeltree.safe_files import Reader, read_arrays, read_parquet, stack_lists
 from labeltree.taxonomy import AnyTaxonomy
 
 _DIGESTS = ("encoder_digest", "taxonomy_digest")
+_CSV = (
+    "; of a CSV file read by pandas: np.savez('table.npz', embeddings=df[vectors].to_numpy(), "
+    "labels=df['label'].fillna('').to_numpy().astype(str))"
+)
+_HDF5 = (
+    "; of HDF5 opened by h5py as f: np.savez('table.npz', embeddings=f['vectors'][:], "
+    "labels=f['labels'].asstr()[:])"
+)
+_TENSORS = (
+    "; of tensors, t = torch.load(FILE, weights_only=True): np.savez('table.npz', "
+    "embeddings=t['vectors'].numpy(), labels=t['labels'])"
+)
+_CONVERSIONS = {
+    ".csv": _CSV,
+    ".tsv": _CSV,
+    ".npy": "; of a pair: np.savez('table.npz', embeddings=np.load('X.npy'), labels=np.load('y.npy'))",
+    ".h5": _HDF5,
+    ".hdf5": _HDF5,
+    ".pt": _TENSORS,
+    ".pth": _TENSORS,
+}
 _TABLE = Reader("an embeddings table", "write it again as .npz or .parquet")
 
 __all__ = [
@@ -112,12 +133,9 @@ def read_columns(path: Path) -> dict[str, Any]:
         return {name: array[()] for name, array in read_arrays(path, _TABLE).items()}
     if path.suffix == ".parquet":
         return _read_parquet(path)
-    advice = ", such as np.savez('table.npz', embeddings=vectors, labels=labels)"
-    if path.suffix in (".csv", ".tsv"):
-        advice = (
-            "; of a CSV file read by pandas: np.savez('table.npz', embeddings=df[vectors].to_numpy(), "
-            "labels=df['label'].fillna('').to_numpy().astype(str))"
-        )
+    advice = _CONVERSIONS.get(
+        path.suffix.lower(), ", such as np.savez('table.npz', embeddings=vectors, labels=labels)"
+    )
     raise DataError(f"'{path}' cannot be read as an embeddings table: use .npz or .parquet{advice}")
 
 
@@ -148,6 +166,11 @@ def _read_parquet(path: Path) -> dict[str, Any]:
 def as_texts(path: Path, name: str, array: Any) -> np.ndarray[Any, Any]:
     """Convert a column to texts `(n,)` str; numbers become texts, missing values empty texts."""
     array = np.asarray(array)
+    if array.dtype.kind == "S":
+        try:
+            array = np.char.decode(array, "utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"'{name}' in '{path}' is not UTF-8 ({error}); write it as text") from error
     texts = (
         ["" if value is None or value != value else value for value in array.tolist()] if array.ndim else []
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,8 @@ class LabelIndex:
     """Looks labels up in a taxonomy whose nodes come after their parents.
 
     A string may be a node's name, if it is unique, or the path from depth 1 to the node, `a/b/c`. A path with
-    a leading `/` is never read as a name; `/` alone is the root.
+    a leading `/` is never read as a name; `/` alone is the root. A name that is not there as it is written is
+    sought composed and decomposed, as Unicode has accented letters.
 
     Args:
         names: The name of each node.
@@ -76,6 +78,9 @@ class LabelIndex:
         node = 0
         for name in path:
             child = self._child.get((node, name.strip()))
+            if child is None and not name.isascii():
+                other_forms = (self._child.get((node, form)) for form in _forms(name))
+                child = next((other for other in other_forms if other is not None), None)
             if child is None:
                 return None
             node = child
@@ -115,7 +120,10 @@ class LabelIndex:
             return [node]
         nodes = self._named.get(text, [])
         if node is None and not nodes:
-            return self._aliased.get(text, [])
+            for form in (text, *_forms(text)):
+                nodes = self._named.get(form, []) or self._aliased.get(form, [])
+                if nodes:
+                    return nodes
         return nodes if node is None or node in nodes else sorted([node, *nodes])
 
     def find(self, label: Label) -> int:
@@ -178,6 +186,12 @@ class LabelIndex:
             hint = f"{place} has no child {path[known]!r}; " if children else f"{place} is a leaf"
             hint += nearest_hint(path[known], children)
         return f" ({hint})"
+
+
+def _forms(name: str) -> list[str]:
+    """A name composed and decomposed (NFC and NFD); none for one of ASCII."""
+    text = name.strip()
+    return [] if text.isascii() else [unicodedata.normalize(form, text) for form in ("NFC", "NFD")]
 
 
 def _key(label: object) -> Label | None:

@@ -13,8 +13,11 @@ __all__ = [
     "Ranks",
     "is_epithet",
     "is_scientific_name",
+    "is_vernacular",
     "rank_of",
     "rank_of_value",
+    "ranks_of",
+    "term_of",
 ]
 
 RANKS = (
@@ -57,12 +60,20 @@ _VALUES = {  # of taxonRank
 }
 _NAMED_ABOVE = ("genus", "subgenus", "species")  # what an epithet follows
 _PLACE = {rank: place for place, rank in enumerate(RANKS)}
+_PREFIX = re.compile(r"(?:https?://\S*[/#]|[A-Za-z]{2,8}:|(?:dwc|dcterms)_)(?=[A-Za-z])")
+_VERNACULAR = re.compile(r".*(?:common|vernacular|trivial)names?(?:[a-z]{2})?|common|vernacular")
 _NOT_LETTERS = re.compile(r"[^a-z]")
 _NAME = ("scientificname", "taxonname", "acceptedscientificname")
 
 
 def _letters(text: str) -> str:
-    return _NOT_LETTERS.sub("", text.lower())
+    return _NOT_LETTERS.sub("", term_of(text).lower())
+
+
+def term_of(column: str) -> str:
+    """The name of a column without the prefix of its vocabulary: `order` of `dwc:order` and `col:order`."""
+    prefix = _PREFIX.match(column)
+    return column if prefix is None else column[prefix.end() :]
 
 
 def is_scientific_name(column: str) -> bool:
@@ -73,6 +84,26 @@ def is_scientific_name(column: str) -> bool:
 def is_epithet(column: str) -> bool:
     """Whether a column holds the second or third part of names, as `specificEpithet`."""
     return _letters(column).endswith("epithet")
+
+
+def is_vernacular(column: str) -> bool:
+    """Whether a column holds names in everyday language, as `common_name` and `vernacularName`."""
+    return _VERNACULAR.fullmatch(_letters(column)) is not None
+
+
+def ranks_of(columns: Sequence[str]) -> list[str | None]:
+    """The ranks that columns of labels mean, coarse to fine.
+
+    `cls` is the class beside other ranks; a column `class` that follows it names the species.
+    """
+    ranks = [rank_of(column) or ("species" if is_scientific_name(column) else None) for column in columns]
+    if any(rank is not None for rank in ranks):
+        for place, column in enumerate(columns):
+            if column.lower() == "cls":
+                ranks[place] = "class"
+            elif ranks[place] == "class" and "class" in ranks[:place]:
+                ranks[place] = "species"
+    return ranks
 
 
 def rank_of(column: str) -> str | None:
@@ -113,7 +144,7 @@ class Ranks:
     """
 
     def __init__(self, columns: Sequence[str], others: Sequence[str]) -> None:
-        ranks = [rank_of(column) or ("species" if is_scientific_name(column) else None) for column in columns]
+        ranks = ranks_of(columns)
         places = [_PLACE[rank] if rank is not None else -1 for rank in ranks]
         self.names = [rank or column for rank, column in zip(ranks, columns, strict=True)]
         self.are_known = len(columns) > 1 and all(ranks) and all(a < b for a, b in itertools.pairwise(places))

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import difflib
 import inspect
+import json
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from labeltree.data.shards.finding import find_shards
 from labeltree.errors import RecipeError
 from labeltree.safe_files import Reader, read_yaml
 from labeltree.training.parser_text import HelpInWords, explain
-from labeltree.training.recipe import GROUPS, Recipe
+from labeltree.training.recipe import GROUPS, Recipe, TableRecipe
 from labeltree.training.registry import GIVEN, default_options, get_sum, list_objectives, objective_terms
 
 __all__ = [
@@ -79,8 +80,17 @@ def list_recipes() -> dict[str, Path]:
     return {}
 
 
+_COLUMNS = frozenset(
+    f"--table.{field.name}"
+    for field in dataclasses.fields(TableRecipe)
+    if str(field.type).removesuffix(" | None") == "list[str]"
+)
+
+
 def with_found_recipe(arguments: Sequence[str]) -> list[str]:
-    """Replace recipe names after `--config` in command-line arguments by their files."""
+    """Replace recipe names after `--config` in command-line arguments by their files, and put a column after
+    a setting that takes several into brackets.
+    """
     replaced: list[str] = []
     for argument in arguments:
         flag, equals, value = argument.partition("=")
@@ -88,9 +98,19 @@ def with_found_recipe(arguments: Sequence[str]) -> list[str]:
             replaced.append(str(find_recipe(argument)))
         elif flag == "--config" and equals:
             replaced.append(f"--config={find_recipe(value)}")
+        elif replaced and replaced[-1] in _COLUMNS:
+            replaced.append(_bracketed(argument))
+        elif flag in _COLUMNS and equals:
+            replaced.append(f"{flag}={_bracketed(value)}")
         else:
             replaced.append(argument)
     return replaced
+
+
+def _bracketed(value: str) -> str:
+    """The name of a column as a list of it; lists and `null` as they are."""
+    is_list = value.strip()[:1] in ("", "[") or value == "null" or value.startswith("--")
+    return value if is_list else json.dumps([value])
 
 
 _RECIPE = Reader(

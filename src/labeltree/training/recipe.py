@@ -66,6 +66,8 @@ class TableRecipe:
         image_folder: Folder of the images, if it is not that of the table.
         image_name: Names of the files there, from the cells of a row: `{gbifID}.jpg`, or with `*` for
             several: `{catalogNumber}_*.jpg`; rows without such a file are not used.
+        encoding: Encoding of text that is not UTF-8, such as `cp1252` or `shift_jis`; None = found.
+        sheet: Sheet of a workbook (.xlsx); None = the first that is not empty.
         names: What a name in the label columns is: `exact` (the default): the text; `plain`: without
             regard to case, spaces and the composition of Unicode; `scientific`: without authorship, with
             the genus above the species.
@@ -98,6 +100,8 @@ class TableRecipe:
     gaps: Literal["placeholder", "skip", "error"] | None = None
     image_folder: str | None = None
     image_name: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
     names: Literal["exact", "plain", "scientific"] | None = None
     synonyms: str | None = None
     separator: str | None = None

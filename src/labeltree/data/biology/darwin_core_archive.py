@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
@@ -11,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from labeltree.data.table_text import text_options
+from labeltree.data.table_forms.text_tables import TextTable
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, check_unpacked
 from labeltree.system_files import is_system_file
@@ -28,6 +29,7 @@ IMAGE_PREFIX = "multimedia "
 _READER = Reader("a download of occurrences", "download it again, or give the table that is in it")
 _TABLES = (".csv", ".tsv", ".txt")
 _LONGEST_META = 4 << 20  # bytes
+_LONGEST_CELL = 1 << 17  # characters
 _LONGEST_LINE = 1 << 20  # characters
 _BLOCK = 64 << 20
 _MOST_IMAGES = 1000  # of one occurrence
@@ -38,8 +40,8 @@ def is_archive(path: Path) -> bool:
     return path.suffix.lower() == ".zip"
 
 
-def read_archive(path: Path) -> pa.Table:
-    """Read the table of a zip file, without unpacking it.
+def read_archive(path: Path, encoding: str | None = None) -> tuple[pa.Table, tuple[str, ...]]:
+    """Read the table of a zip file, without unpacking it, and sentences on how.
 
     A Darwin Core archive has a `meta.xml` that describes its files: the occurrences become the rows, and
     the images of an extension `multimedia` (Simple Multimedia, Audubon Media) the columns `multimedia 1`,
@@ -53,35 +55,27 @@ def read_archive(path: Path) -> pa.Table:
         check_unpacked(path, archive)
     try:
         with zipfile.ZipFile(path) as archive:
-            return _read_members(path, archive)
+            return _read_members(path, archive, encoding)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise _READER.failure(path, "it is damaged, or packed in an unusual way") from error
 
 
-def _read_members(path: Path, archive: zipfile.ZipFile) -> pa.Table:
+def _read_members(
+    path: Path, archive: zipfile.ZipFile, encoding: str | None
+) -> tuple[pa.Table, tuple[str, ...]]:
     members = [member for member in archive.infolist() if not member.is_dir()]
     if any(member.flag_bits & 1 for member in members):
         raise DataError(f"'{path}' is encrypted; unpack it, and give the table that is in it")
     metas = [member for member in members if PurePosixPath(member.filename).name == META]
     if metas:
-        return _darwin_core(path, archive, min(metas, key=lambda member: len(member.filename)))
+        return _darwin_core(path, archive, min(metas, key=lambda member: len(member.filename))), ()
     tables = [member for member in members if _is_table(member.filename)]
     if len(tables) != 1:
         names = ", ".join(repr(member.filename[:80]) for member in tables[:5])
         what = f"{len(tables)} tables ({names})" if tables else "no table (.csv, .tsv, .txt)"
         raise DataError(f"'{path}' holds {what}, and no {META}; unpack it, and give the table of samples")
-    return _read_plain(archive, tables[0])
-
-
-def _read_plain(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> pa.Table:
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    reading = arrow_csv.ReadOptions(block_size=_BLOCK, use_threads=False)
-    with archive.open(member) as file:
-        options = text_options(file, member.filename, reading)
-    with archive.open(member) as file:
-        return arrow_csv.read_csv(pa.PythonFile(file, mode="r"), *options)
+    table = TextTable(tables[0].filename, lambda: archive.open(tables[0]), encoding)
+    return table.read(), table.form.notes
 
 
 def _is_table(name: str) -> bool:
@@ -104,16 +98,23 @@ def _read_rows(file: IO[bytes], delimiter: str, quote: str | None, names: list[s
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    return arrow_csv.read_csv(
-        pa.PythonFile(file, mode="r"),
-        arrow_csv.ReadOptions(block_size=_BLOCK, column_names=names, skip_rows=skip, use_threads=False),
-        arrow_csv.ParseOptions(
-            delimiter=delimiter, quote_char=quote or False, newlines_in_values=quote is not None
-        ),
-        arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
-        ),
-    )
+    try:
+        return arrow_csv.read_csv(
+            pa.PythonFile(file, mode="r"),
+            arrow_csv.ReadOptions(block_size=_BLOCK, column_names=names, skip_rows=skip, use_threads=False),
+            arrow_csv.ParseOptions(
+                delimiter=delimiter, quote_char=quote or False, newlines_in_values=quote is not None
+            ),
+            arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        uneven = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", str(error))
+        if uneven is None:
+            raise ValueError("it is no table in UTF-8: a cell is not closed, or a row too long") from error
+        row, expected, cells = uneven.groups()
+        raise ValueError(f"row {row} has {cells} cells where the first line has {expected}") from error
 
 
 def _darwin_core(path: Path, archive: zipfile.ZipFile, meta: zipfile.ZipInfo) -> pa.Table:
@@ -156,13 +157,15 @@ def _wide(path: Path, archive: zipfile.ZipFile, name: str, described: ArchiveFil
             quoting=csv.QUOTE_NONE if described.quote is None else csv.QUOTE_MINIMAL,
         )
         try:
-            cells = len(next((row for row in rows if row), []))
+            row = next((row for row in rows if row), [])
+            if any(len(cell) > _LONGEST_CELL for cell in row):
+                raise csv.Error("a cell is too long")
         except csv.Error as error:
             raise DataError(
                 f"'{path}': in the first row of '{described.name[:80]}' a cell is too long, or not closed; "
                 f"correct how {META} says that cells are separated and enclosed"
             ) from error
-    extra = [f"column {place + 1}" for place in range(len(described.columns), cells)]
+    extra = [f"column {place + 1}" for place in range(len(described.columns), len(row))]
     return [*described.columns, *extra]
 
 

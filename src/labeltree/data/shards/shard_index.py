@@ -40,7 +40,7 @@ __all__ = ["KEY", "ShardIndex", "index_shards"]
 Array = np.ndarray[Any, Any]
 KEY = "labeltree:key"
 """The column of the samples' names within a shard."""
-_VERSION = 1
+_VERSION = 2
 _SAMPLES, _MEMBERS, _BYTES, _ABOUT = "samples.parquet", "members.parquet", "images.bytes", "about.json"
 
 

@@ -6,6 +6,7 @@ import os
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from labeltree.data.images.decode import EXTENSIONS
@@ -19,6 +20,7 @@ from labeltree.system_files import is_system_file
 __all__ = ["TarSample", "is_image", "read_fields", "tar_samples"]
 
 _TEXTS = frozenset({"cls", "cls2", "txt", "text", "caption", "label", "id"})
+_TRIED = 2000  # members that tell where the names of samples end
 _LONGEST_TEXT = 1 << 20
 _IMAGES = frozenset(extension.removeprefix(".") for extension in EXTENSIONS)
 
@@ -28,7 +30,8 @@ class TarSample:
     """A sample in a tar file.
 
     Attributes:
-        key: The members' path up to the first dot of the file name.
+        key: The members' path up to the first dot of the file name; up to the last one where the names of
+            samples have dots, see `tar_samples`.
         members: Offset and size in bytes of each member, by extension: what follows that dot, in lower case.
     """
 
@@ -60,6 +63,11 @@ def is_image(extension: str) -> bool:
 def tar_samples(path: str) -> Iterator[TarSample]:
     """The samples of a tar file, in order; only the members' headers are read.
 
+    The name of a sample ends at the first dot of its file names, as WebDataset has it, unless the first
+    members of the shard show that names have dots (`a1.5x.jpg`, `a1.5x.cls`): texts such as `cls` all follow
+    a further dot; or what stands between the first and the last dot belongs to one sample each. Then it ends
+    at the last dot.
+
     Directories, links, what systems leave (see `is_system_file`), files without an extension and WebDataset's
     `__…` members are passed over.
 
@@ -71,13 +79,12 @@ def tar_samples(path: str) -> Iterator[TarSample]:
     keys: set[str] = set()
     key = ""
     members: dict[str, tuple[int, int]] = {}
+    split = str.rpartition if _names_have_dots(path, where) else str.partition
     for name, offset, size in _members(path, where):
+        if not _is_part(name):
+            continue
         folder, slash, file = name.rpartition("/")
-        base, dot, extension = file.partition(".")
-        if not dot or not base or not extension or name.startswith("__"):
-            continue
-        if any(map(is_system_file, name.split("/"))):
-            continue
+        base, _, extension = split(file, ".")
         prefix, extension = f"{folder}{slash}{base}", extension.lower()
         if prefix != key:
             if members:
@@ -97,6 +104,39 @@ def tar_samples(path: str) -> Iterator[TarSample]:
         members[extension] = (offset, size)
     if members:
         yield TarSample(key, members)
+
+
+def _is_part(name: str) -> bool:
+    """Whether a member belongs to a sample."""
+    base, _, extension = name.rpartition("/")[2].partition(".")
+    return bool(base and extension) and not (
+        name.startswith("__") or any(map(is_system_file, name.split("/")))
+    )
+
+
+def _names_have_dots(path: str, where: str) -> bool:
+    """Whether the names of samples have dots, by the first members of a shard; see `tar_samples`."""
+    keys_of: dict[str, set[str]] = {}
+    plain_texts = dotted_texts = False
+    try:
+        for name, _, _ in islice(_members(path, where), _TRIED):
+            if not _is_part(name):
+                continue
+            folder, _, file = name.rpartition("/")
+            key, _, extension = file.partition(".")
+            between, dot, last = extension.lower().rpartition(".")
+            is_text = last == "json" or last in _TEXTS
+            if dot:
+                keys_of.setdefault(between, set()).add(f"{folder}/{key}")
+                dotted_texts |= is_text
+            else:
+                plain_texts |= is_text
+    except DataError:  # raised again where the damage lies
+        pass
+    if not keys_of:
+        return False
+    own = len(set.union(*keys_of.values())) > 1 and all(len(keys) == 1 for keys in keys_of.values())
+    return own or (dotted_texts and not plain_texts)
 
 
 def _members(path: str, where: str) -> Iterator[tuple[str, int, int]]:

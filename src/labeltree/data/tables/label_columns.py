@@ -19,17 +19,27 @@ from labeltree.data.table_columns import Cells, DataTable
 from labeltree.errors import DataError
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
-from labeltree.taxonomy.ranks import RANKS, SURE, USUAL_RANKS, is_epithet, is_scientific_name, rank_of
+from labeltree.taxonomy.ranks import (
+    RANKS,
+    SURE,
+    USUAL_RANKS,
+    is_epithet,
+    is_scientific_name,
+    is_vernacular,
+    rank_of,
+)
 
-__all__ = ["LabelColumns", "find_label_columns", "usual_label_columns"]
+__all__ = ["ZERO_OR_ONE", "LabelColumns", "find_label_columns", "flag_columns", "usual_label_columns"]
 
 _USUAL = ("label", "class", "category", "node", "cls")
 _PER_DEPTH = re.compile(r"(?:depth|label|level)[ _-]?(\d+)", re.IGNORECASE)
 _MEASURED = re.compile(r"[-+]?\d[\d.,:/ eETZ%+-]*")  # numbers, dates, times
+ZERO_OR_ONE = frozenset(("0", "1", "0.0", "1.0"))
+"""The cells of columns of which each is a class."""
 _FLAGS = {"yes", "no", "true", "false", "y", "n", "t", "f"}
 # Columns with one of these words in their name give the origin of a sample, not its class.
 _ORIGIN = re.compile(
-    "id|ids|uid|uuid|guid|key|index|number|patient|subject|person|lesion|user|author|customer|session|visit|"
+    "id|ids|uid|uuid|guid|taxid|taxonid|tsn|aphiaid|key|index|number|patient|subject|person|lesion|user|author|customer|session|visit|"
     "encounter|slide|scan|study|series|camera|photographer|device|site|hospital|cent(re|er)|source|url|link|"
     "file|filename|path|date|time|year|month|day|sku|ean|barcode|lot|batch|fold|split|set|subset|partition|"
     "sex|gender|age|group"
@@ -101,7 +111,9 @@ def find_label_columns(
     if numbered:
         return LabelColumns([numbered[depth] for depth in sorted(numbered)])
     base = table.usual(_USUAL)
-    if base is None or rank_of(base) is not None:
+    if base is not None and rank_of(base) is None and _says_less_than_names(table, base, taken):
+        base = None
+    if base is None or rank_of(base) is not None or base.lower() == "cls":
         ranks = _ranks(table, taken, nest)
         if ranks is not None:
             return ranks
@@ -127,20 +139,40 @@ def _is_needed(column: _Column, chain: Sequence[_Column]) -> bool:
     return not finer or is_epithet(finer[0].name)
 
 
+def _says_less_than_names(table: DataTable, base: str, taken: Collection[str]) -> bool:
+    """Whether a column with a usual name has one value, in a table of species: the kind of its records."""
+    named = any(is_scientific_name(name) or rank_of(name) for name in table.columns if name not in taken)
+    return named and not table.holds_lists(base) and table.num_rows > 1 and len(table.cells(base).texts) == 1
+
+
 def _ranks(table: DataTable, taken: Collection[str], nest: bool) -> LabelColumns | None:
-    """The columns that are ranks, coarse to fine; None if there are not two, or they mean something else."""
+    """The columns that are ranks, coarse to fine; None if there are not two, or they mean something else.
+
+    A column `class` that holds names of species, beside a column `cls` of classes, is the finest label.
+    """
     column_of: dict[str, _Column] = {}
+    label: _Column | None = None
     for name in table.columns:
         rank = rank_of(name) or ("species" if is_scientific_name(name) else None)
+        rank = "class" if name.lower() == "cls" else rank
         if rank is None or name in taken:
             continue
         try:
             column = _Column(name, table.cells(name))
         except DataError:
             continue
-        better = rank not in column_of or _preference(name) < _preference(column_of[rank].name)
+        known = column_of.get(rank)
+        if known is not None and rank == "class" and "cls" in (name.lower(), known.name.lower()):
+            column_of[rank], label = (column, known) if name.lower() == "cls" else (known, column)
+            continue
+        better = known is None or _preference(name) < _preference(known.name)
         if (column.texts or not table.num_rows) and better:
             column_of[rank] = column
+    notes: list[str] = []
+    if label is not None:
+        notes += _place_label(column_of, label)
+    elif "class" in column_of and column_of["class"].name.lower() == "cls" and not _is_class(column_of):
+        return None
     if len(column_of) < 2 or not _are_of_organisms(column_of):
         return None
     by_rank = {rank: column_of[rank] for rank in RANKS if rank in column_of}
@@ -153,7 +185,6 @@ def _ranks(table: DataTable, taken: Collection[str], nest: bool) -> LabelColumns
         most = _EXCEPTIONS * values if doubtful else 1 + _HOMONYMS * values
         if len(strays) > most and not is_epithet(finer.name):
             return None
-    notes: list[str] = []
     kept: list[_Column] = []
     total = np.count_nonzero(np.any([column.codes >= 0 for column in chain], axis=0))
     for rank, column in by_rank.items():
@@ -173,7 +204,49 @@ def _ranks(table: DataTable, taken: Collection[str], nest: bool) -> LabelColumns
         f"the columns {' > '.join(names)} are ranks, so they are the depths of the labels; for others, set "
         f"{_setting([names[-1]])}",
     )
+    notes += _note_vernacular(table, {*taken, *names})
     return LabelColumns(names, (*notes, *_note_individuals(table, taken)))
+
+
+def _is_class(column_of: Mapping[str, _Column]) -> bool:
+    """Whether the column taken for the class is one: each finer name lies in one of its fewer values."""
+    coarser = column_of["class"]
+    if all(_MEASURED.fullmatch(text) for text in coarser.texts):
+        return False
+    finer = [column_of[rank] for rank in RANKS[RANKS.index("class") + 1 :] if rank in column_of]
+    for column in finer:
+        values, strays = _strays(column, coarser)
+        rows = column.known & coarser.known
+        if not is_epithet(column.name) and (
+            len(strays) > 1 + _HOMONYMS * values or len(np.unique(coarser.codes[rows])) > values
+        ):
+            return False
+    return bool(finer)
+
+
+def _place_label(column_of: dict[str, _Column], label: _Column) -> list[str]:
+    """Put `cls` and `class`, of which one is the class, into the columns by rank; sentences on the other."""
+    cls = column_of["class"]
+    if not _is_class(column_of):  # `cls` may be a number
+        column_of["class"] = label
+        return [f"the column '{cls.name}' was not taken: its values are no classes of organisms"]
+    fits = _is_class({**column_of, "class": label})
+    above = next((column_of[rank] for rank in RANKS[::-1] if rank in column_of and rank != "species"), cls)
+    values, strays = _strays(label, above)
+    if fits or len(strays) > _EXCEPTIONS * values:
+        return [f"the column '{label.name}' was not taken: '{cls.name}' is the class"]
+    other = column_of.pop("species", None)
+    column_of.pop("subspecies", None)
+    column_of["species"] = label
+    told = f"'{cls.name}' is the class of organisms, and '{label.name}' the finest label"
+    return [told if other is None else f"{told}, in place of '{other.name}'"]
+
+
+def _note_vernacular(table: DataTable, taken: Collection[str]) -> list[str]:
+    """A note on columns of everyday names, which are no levels."""
+    left = [name for name in table.columns if name not in taken and is_vernacular(name)]
+    verb = "holds" if len(left) == 1 else "hold"
+    return [f"{some(left)} {verb} everyday names, and no level"] if left else []
 
 
 def _preference(column: str) -> int:
@@ -276,7 +349,11 @@ def _find_nested(
     base = next((column for column in columns if column.name == base_name), None)
     if base is None:  # unreadable: the error is raised when its labels are read
         return LabelColumns([base_name])
-    able = [column for column in columns if column is not base and column.is_label and not column.is_origin]
+    able = [
+        column
+        for column in columns
+        if column is not base and column.is_label and not column.is_origin and not is_vernacular(column.name)
+    ]
     coarser = [column for column in able if _lies_in(base, column, gaps)]
     finer = [column for column in able if _lies_in(column, base, gaps)]
     may_be_finer = [] if base_name.lower() == "label" else finer
@@ -308,6 +385,7 @@ def _find_nested(
             )
     notes += _nearly_nested(base, [c for c in able if c not in coarser and c not in finer])
     notes += _like_groups(base, columns)
+    notes += _note_vernacular(table, {*taken, *names})
     return LabelColumns(names, tuple(notes))
 
 
@@ -372,16 +450,52 @@ def _like_groups(base: _Column, columns: list[_Column]) -> list[str]:
     return notes
 
 
+def _foldered_column(table: DataTable) -> str | None:
+    """A column of the paths of images, of which each lies in a folder."""
+    for name in table.columns:
+        texts = [] if table.holds_lists(name) or table.holds_numbers(name) else table.head(name)[:20]
+        if texts and all("/" in text and Path(text).suffix.lower() in EXTENSIONS for text in texts):
+            return name
+    return None
+
+
+def flag_columns(table: DataTable, columns: Sequence[str]) -> list[str]:
+    """Those columns of which all cells are 0 or 1, each of which may be a class."""
+    flags = []
+    for name in columns:
+        try:
+            texts = table.cells(name).texts
+        except DataError:  # lists and bytes
+            continue
+        if texts and {*texts} <= ZERO_OR_ONE and _PER_DEPTH.fullmatch(name) is None:
+            flags.append(name)
+    return flags
+
+
 def _setting(columns: list[str]) -> str:
     return f"--table.label_columns {shlex.quote(json.dumps(columns, ensure_ascii=False))}"
 
 
 def _no_label(table: DataTable, taken: Collection[str]) -> DataError:
-    able = [c for c in _candidates(table, taken) if c.is_label and not c.is_origin]
+    able = [
+        column
+        for column in _candidates(table, taken)
+        if column.is_label and not column.is_origin and not is_vernacular(column.name)
+    ]
     chain = [column.name for column in _longest(able)]
+    flags = flag_columns(table, [name for name in table.columns if name not in taken])
     advice = f"name one as label_columns, or several, coarse to fine: {_setting(['family', 'species'])}"
     if len(chain) > 1:
         advice = f"{' > '.join(chain)} nest: if they are the labels, set {_setting(chain)}"
+    elif len(flags) > 1:
+        advice = f"{some(flags, 3)} are 0 or 1: if each is a class, set {_setting(flags)}"
+    elif not able and (folders := _foldered_column(table)) is not None:
+        advice = f"if the folders in '{folders}' are the labels, give that folder itself instead of the table"
+    elif able:
+        advice = (
+            f"name one as label_columns: if '{able[0].name}' is the label, set {_setting([able[0].name])}"
+        )
+        advice += f" ({some([column.name for column in able[1:]])} could be, too)" if able[1:] else ""
     return DataError(
         f"{table} has no column for labels that is known by its name ({', '.join(_USUAL)}); "
         f"it has {', '.join(table.columns)}: {advice}{table.label_hint}"

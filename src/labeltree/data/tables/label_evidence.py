@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ import numpy as np
 from labeltree.data.biology.rank_gaps import Gaps
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.table_columns import DataTable
+from labeltree.data.tables.label_columns import flag_columns
 from labeltree.data.tables.row_labels import TableLabels, label_nodes
 from labeltree.data.tables.sample_rows import SampleRows
 from labeltree.data.tables.votes import agreed_nodes, check_agreement, vote_note
@@ -20,6 +23,7 @@ from labeltree.errors import DataError
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import common_ancestors, distinct_labels, labels_by_row
+from labeltree.taxonomy.naming import join_path
 from labeltree.taxonomy.placeholders import MissingNames
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["LabelEvidence", "check_columns", "read_labels"]
 
 Array = np.ndarray[Any, Any]
+_SEVERAL = ("labels", "tags", "categories", "classes", "annotations")
 _NO_LABEL = "it has no label"  # as `label_nodes` says of single labels
 
 
@@ -194,8 +199,20 @@ def read_labels(
         parts = [_single(table, column) for column in columns]
         entries = [text for part, _ in parts for text in part]
         owner = np.concatenate([places for _, places in parts])
+    elif (
+        len(columns) == 1 and evidence.label_separator is None and (paths := _listed_paths(table, columns[0]))
+    ):
+        labels = label_nodes(paths, columns, taxonomy, missing, gaps, names, "/")
+        told = (
+            f"lists such as {paths.example} in '{columns[0]}' are read as paths, coarse to fine, since each "
+            "name has one place; if they are several labels, set --table.label_separator ','"
+        )
+        labels = dataclasses.replace(labels, notes=(*labels.notes, told))
+        return _label_samples(table, labels, np.arange(table.num_rows), columns, evidence, rows)
     elif len(columns) == 1 and (evidence.label_separator is not None or table.holds_lists(columns[0])):
         entries, owner = _several(table, columns[0], evidence.label_separator)
+    elif len(columns) > 1 and flag_columns(table, columns) == list(columns):
+        entries, owner = _flagged(table, columns)
     elif evidence.label_separator is not None:
         raise DataError(
             f"label_separator asks for one label column, of names or paths; there are {', '.join(columns)}: "
@@ -277,6 +294,38 @@ class _OneLabelARow(DataTable):
         super().__init__(table.path, pa.table({column: pa.array(labels, pa.large_string())}))
 
 
+class _Paths(DataTable):
+    """The lists of a column as paths, one a row."""
+
+    def __init__(self, table: DataTable, column: str, paths: Sequence[Sequence[str]], example: str) -> None:
+        import pyarrow as pa
+
+        joined = [join_path(path) or None for path in paths]
+        super().__init__(table.path, pa.table({column: pa.array(joined, pa.large_string())}))
+        self.example = example
+
+
+def _listed_paths(table: DataTable, column: str) -> _Paths | None:
+    """The lists of a column of JSON as paths; None unless each name stands below one other name alone."""
+    is_path = table.lists_may_be_paths and column.casefold() not in _SEVERAL
+    if not is_path or not table.holds_lists(column):
+        return None
+    texts, rows = table.list_cells(column)
+    paths: list[list[str]] = [[] for _ in range(table.num_rows)]
+    for text, row in zip(texts, rows.tolist(), strict=True):
+        paths[row].append(text)
+    above: dict[str, tuple[str, ...]] = {}
+    for path in map(tuple, paths):
+        for depth, name in enumerate(path):
+            if above.setdefault(name, path[:depth]) != path[:depth]:
+                return None
+    children = Counter(path[-1] for path in above.values() if path)
+    longest = max(paths, key=len, default=[])
+    if not children or max(children.values()) < 2:
+        return None
+    return _Paths(table, column, paths, json.dumps(longest, ensure_ascii=False))
+
+
 def _single(table: DataTable, column: str) -> tuple[list[str], Array]:
     """The texts of a column that are not empty, and their rows."""
     cells = table.cells(column)
@@ -287,13 +336,26 @@ def _single(table: DataTable, column: str) -> tuple[list[str], Array]:
 def _several(table: DataTable, column: str, separator: str | None) -> tuple[list[str], Array]:
     """The labels of a column of lists, or of texts with a separator, and the row of each."""
     if table.holds_lists(column):
-        if separator is not None:
+        if separator is not None and not table.lists_may_be_paths:
             raise DataError(f"{table}: '{column}' holds lists; leave label_separator out")
         return table.list_cells(column)
     texts, places = _single(table, column)
     parts = [[part.strip() for part in text.split(separator)] for text in texts]
     lists = [[part for part in cell if part] for cell in parts]
     return [part for cell in lists for part in cell], np.repeat(places, [len(cell) for cell in lists])
+
+
+def _flagged(table: DataTable, columns: Sequence[str]) -> tuple[list[str], Array]:
+    """The names of the columns that are 1, and the row of each."""
+    rows: list[Array] = []
+    for column in columns:
+        cells = table.cells(column)
+        is_one = np.array([float(text) == 1 for text in cells.texts] + [False])
+        rows.append(np.flatnonzero(is_one[cells.codes]))
+    owner = np.concatenate(rows)
+    entries = np.repeat(np.array(columns, dtype=object), [len(each) for each in rows])
+    order = np.argsort(owner, kind="stable")
+    return entries[order].tolist(), owner[order]
 
 
 def _looks_like_several(table: DataTable, columns: Sequence[str]) -> list[str]:

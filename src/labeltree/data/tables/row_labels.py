@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from labeltree.errors import DataError, TaxonomyError
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, spaced_path, sure_breadcrumbs
-from labeltree.taxonomy.naming import join_path, split_path
+from labeltree.taxonomy.naming import join_path, some, split_path
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, MissingNames, plain_name
 from labeltree.taxonomy.ranks import Ranks
 
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+_BYTES = re.compile(r"b'[\x20-\x26\x28-\x5b\x5d-\x7e]+'|b\"[\x20\x21\x23-\x5b\x5d-\x7e]+\"")
 _WHOLE = re.compile(r"[0-9]{1,9}(\.0+)?")  # tables with empty cells are often written with 4.0 for 4
 
 
@@ -113,6 +115,12 @@ def label_nodes(
         else:
             labels = texts if taxonomy is not None else [_path(text) for text in texts]
         notes = (*notes, *crumbs)
+    if len(columns) == 1 and (plain := _strip_bytes(labels)) is not None:
+        labels = plain
+        notes = (*notes, "labels written as b'…' are read without it")
+    if taxonomy is None:
+        labels, twins = _compose_names(labels)
+        notes = (*notes, *twins)
     if missing is not None and missing.names:
         rows = np.bincount(codes[codes >= 0], minlength=len(labels)).tolist()
         labels = [
@@ -127,6 +135,7 @@ def label_nodes(
         nodes = taxonomy.encode(labels)
     except TaxonomyError as error:
         raise TaxonomyError(f"{table}, {' and '.join(columns)}: {error}") from error
+    notes = (*notes, *_note_other_form(labels, nodes.tolist(), taxonomy))
     reasons = {
         place: why for place, label in enumerate(labels) if label and (why := taxonomy.why_coarser(label))
     }
@@ -136,6 +145,49 @@ def label_nodes(
     unlabelled = unlabelled[~np.isin(unlabelled, unused.rows)]
     unused += UnusedRows.because(unlabelled, columns, "it has no label")
     return TableLabels(taxonomy, nodes, notes, unused)
+
+
+def _strip_bytes(labels: list[Any]) -> list[Any] | None:
+    """Labels that are all written as bytes, `b'dog'`, without that; None if some are not."""
+    there = [label if isinstance(label, str) else join_path(label) for label in labels if label]
+    if not there or not all(map(_BYTES.fullmatch, there)):
+        return None
+    texts = [label and (label if isinstance(label, str) else join_path(label))[2:-1] for label in labels]
+    as_paths = any(isinstance(label, tuple) for label in labels)
+    return [text and _path(text) for text in texts] if as_paths else texts
+
+
+def _compose_names(labels: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
+    """Labels of which none differ in the composition of accented letters alone, and a note if some did."""
+    names = dict.fromkeys(name for label in labels for name in label or () if name and not name.isascii())
+    composed = {name: unicodedata.normalize("NFC", name) for name in names}
+    twins = [name for name, other in composed.items() if name != other and other in names]
+    if not twins:
+        return labels, ()
+    labels = [label and tuple(composed.get(name, name) for name in label) for label in labels]
+    return labels, (
+        f"{some(map(composed.__getitem__, twins), 3)} {'is' if len(twins) == 1 else 'are'} written in two "
+        "ways that look the same (accents composed and decomposed, NFC and NFD), and each is one class",
+    )
+
+
+def _note_other_form(labels: Sequence[Any], nodes: Sequence[int], taxonomy: Taxonomy) -> tuple[str, ...]:
+    """A note on labels whose accented letters the taxonomy composes otherwise."""
+    others = []
+    for label, node in zip(labels, nodes, strict=True):
+        if not label or node < 0 or (text := label if isinstance(label, str) else label[-1]).isascii():
+            continue
+        name = taxonomy.names[node]
+        if not text.strip().endswith(name) and unicodedata.normalize("NFC", text.strip()).endswith(
+            unicodedata.normalize("NFC", name)
+        ):
+            others.append(name)
+    if not others:
+        return ()
+    return (
+        f"labels such as {some(others, 3)} are written with accents composed otherwise than in the taxonomy "
+        "(NFC and NFD), and are its nodes",
+    )
 
 
 def _coarser(reasons: Mapping[int, str], columns: Sequence[str], codes: Array) -> UnusedRows:

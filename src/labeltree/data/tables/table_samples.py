@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
+import shlex
+import unicodedata
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +27,7 @@ from labeltree.data.vectors.choose_vectors import find_vectors
 from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.data.vectors.read_vector_files import VectorTable
 from labeltree.errors import DataError
+from labeltree.taxonomy.naming import some
 
 __all__ = [
     "TableSamples",
@@ -41,8 +45,15 @@ _IMAGE_COLUMNS = (
     *("img", "jpg", "jpeg", "png", "picture", "photo"),
 )
 _TEXT_COLUMNS = ("text", "description", "sentence", "review", "document", "abstract", "caption", "txt")
+_ENDINGS = 20  # names of images that tell whether they have endings
 _LONG = 60  # characters of a cell, on average: longer ones are texts
-_IDS = ("gbifid", "occurrenceid", "catalognumber")
+_IDS = (
+    *("gbifid", "occurrenceid", "catalognumber", "isic_id", "treeoflife_id"),
+    *("ml catalog number", "global unique identifier"),
+)
+_NAMED_LIKE_IDS = re.compile(
+    r"(?:image|img|photo|picture|file|asset|slide|scan)[ _-]?(?:id|number|name)?", re.I
+)
 # Most names are literally the end of a path; the others are first normalised for the comparison.
 _NOT_PLAIN = re.compile(r"^/|(^|/)\.{0,2}(/|$)|\0")
 _log = logging.getLogger("labeltree.data")
@@ -198,8 +209,8 @@ def _vectors(
         raise DataError(
             f"{table} has no column of images ({', '.join(_IMAGE_COLUMNS)}) or texts "
             f"({', '.join(_TEXT_COLUMNS)}) that is known by its name, and nothing but vectors (lists or "
-            f"columns of numbers); it has {', '.join(table.columns)}: name one as image_column or "
-            "text_column, or numbers as vector_column"
+            f"columns of numbers); it has {', '.join(table.columns)}: "
+            f"name one as image_column or text_column, or numbers as vector_column{_image_hint(table)}"
         )
     bad, told = given.store.bad_rows()
     if len(bad):
@@ -229,7 +240,7 @@ def _may_be_samples(table: DataTable, column: str) -> bool:
     if isinstance(table, VectorTable) or table.holds_lists(column) or table.holds_numbers(column):
         return False
     texts = table.head(column)
-    files = any(os.path.splitext(text)[1].lower() in EXTENSIONS for text in texts)
+    files = any(map(_has_image_suffix, texts))
     return files or sum(map(len, texts)) > _LONG * len(texts)
 
 
@@ -324,7 +335,8 @@ def sample_columns(
             raise DataError(
                 f"{table} has no column of images ({', '.join(_IMAGE_COLUMNS)}) or texts "
                 f"({', '.join(_TEXT_COLUMNS)}) that is known by its name; it has "
-                f"{', '.join(table.columns)}: name one as image_column or text_column"
+                f"{', '.join(table.columns)}: "
+                f"name one as image_column or text_column{_image_hint(table)}"
             )
     images = [image_column] if isinstance(image_column, str) else list(image_column or ())
     images = [table.find(column) for column in images]
@@ -374,6 +386,15 @@ def _files(table: DataTable, names: list[str], folder: Path | None) -> tuple[lis
             for text in cells.texts
         ]
         codes.append(np.array([*place, -1], np.int64)[cells.codes])
+        first = next(iter(places), None)
+        without_ending = not any(os.path.splitext(text)[1] for text in cells.texts[:_ENDINGS])
+        if first is not None and without_ending and not os.path.exists(first):
+            ending = next((one for one in EXTENSIONS if os.path.exists(first + one)), ".jpg")
+            place_of = "" if folder is None else f"--table.image_folder {shlex.quote(str(folder))} "
+            raise DataError(
+                f"{table}: the names in '{name}', such as '{cells.texts[0]}', have no ending; say what the "
+                f"files are called, {place_of}--table.image_name '{{{name}}}{ending}'"
+            )
     return list(places), np.stack(codes, axis=1)
 
 
@@ -385,6 +406,28 @@ def only_addresses(table: DataTable, column: str, rows: str) -> DataError:
         "which labeltree does not fetch. Download the images into a folder, and say which file belongs to "
         f"which row: {_rule_for(key)}"
     )
+
+
+def _image_hint(table: DataTable) -> str:
+    """The setting that reads the images of a table which names them in columns that are not known."""
+    texts = {name: table.head(name) for name in table.columns if not _may_be_numbers(table, name)}
+    files = [name for name, cells in texts.items() if cells and all(map(_has_image_suffix, cells))]
+    if files:
+        named = files[0] if len(files) == 1 else json.dumps(files, ensure_ascii=False)
+        said = f"'{files[0]}' names" if len(files) == 1 else f"{some(files, 3)} name"
+        return f"; {said} image files: --table.image_column {shlex.quote(named)}"
+    ids = [name for name in table.columns if name and _NAMED_LIKE_IDS.fullmatch(name)]
+    if not ids:
+        return ""
+    return f"; if '{ids[0]}' is the name of a file without its ending, {_rule_for(ids[0])}"
+
+
+def _may_be_numbers(table: DataTable, name: str) -> bool:
+    return isinstance(table, VectorTable | ShardTable) or table.holds_lists(name) or table.holds_numbers(name)
+
+
+def _has_image_suffix(text: str) -> bool:
+    return os.path.splitext(text)[1].lower() in EXTENSIONS
 
 
 def _rule_for(key: str) -> str:
@@ -409,7 +452,7 @@ def image_path(
         DataError: If it is no file name, or a relative one that leads out of the folder.
     """
     if _NOT_PLAIN.search(text) is None:
-        return f"{root.rstrip(os.sep)}{os.sep}{text}"
+        return _disk_form(f"{root.rstrip(os.sep)}{os.sep}{text}")
     file = os.path.normpath(os.path.join(root, text))
     if "\0" in text or (not os.path.isabs(text) and os.path.commonpath((root, file)) != root):
         why = "is no file name" if "\0" in text else "lies outside the table's folder"
@@ -417,4 +460,12 @@ def image_path(
             f"{table}, row {rows_of(text)[0]}: the image {text!r} {why} (column '{column}'); "
             "write its absolute path, or move the table"
         )
-    return file
+    return _disk_form(file)
+
+
+def _disk_form(file: str) -> str:
+    """The path with its accented letters composed or decomposed as those of the file are."""
+    if file.isascii() or os.path.lexists(file):
+        return file
+    forms = (unicodedata.normalize(form, file) for form in ("NFC", "NFD"))
+    return next((form for form in forms if os.path.lexists(form)), file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from labeltree.data.biology.rank_gaps import Gaps
 from labeltree.data.copies import connected_groups
+from labeltree.data.image_rules import ImageRule
 from labeltree.data.images.image_files import ImageSettings
 from labeltree.data.images.stores import SomeImages
 from labeltree.data.listed_images import open_listed
@@ -20,7 +21,7 @@ from labeltree.data.names.label_names import LabelNames
 from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.shard_table import ShardTable, read_shards
 from labeltree.data.source import CALIB, DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source
-from labeltree.data.table_columns import DataTable, read_header
+from labeltree.data.table_columns import DataTable, is_table_file, read_header
 from labeltree.data.tables.label_columns import LabelColumns, find_label_columns, usual_label_columns
 from labeltree.data.tables.label_evidence import LabelEvidence, check_columns, read_labels
 from labeltree.data.tables.row_labels import TableLabels, label_nodes, table_aspects
@@ -43,13 +44,15 @@ from labeltree.taxonomy.files.checklist_archives import is_checklist_archive
 from labeltree.taxonomy.files.edge_tables import is_edge_table
 from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.files.taxon_tables import is_checklist
+from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import MissingNames
+from labeltree.taxonomy.ranks import Ranks
+from labeltree.text_files import split_packed
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
-    "TABLE_SUFFIXES",
     "column_names",
     "is_data_table",
     "named_table_labels",
@@ -61,7 +64,6 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".zip")
 RESERVED = frozenset(
     (
         *("embeddings", "features", "image_embeddings", "text_embeddings", "geometry", "curvature"),
@@ -110,6 +112,8 @@ def open_table(
     gaps: Gaps | None = None,
     image_folder: str | Path | None = None,
     image_name: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
     names: Names = "exact",
     synonyms: str | Path | None = None,
     separator: str | None = None,
@@ -126,8 +130,9 @@ def open_table(
     else for texts, is read; if there is none, vectors are.
 
     Args:
-        path: A `.csv`, `.tsv` or `.parquet` file; or a `.zip` file: a Darwin Core archive, as GBIF's
-            downloads, or one table; or an `.npz`, `.npy` or `.h5ad` file, see `read_vector_file`.
+        path: A `.csv`, `.tsv`, `.jsonl`, `.json`, `.xlsx` or `.parquet` file, see `DataTable.read`; or a
+            `.zip` file: a Darwin Core archive, as GBIF's downloads, or one table; or an `.npz`, `.npy` or
+            `.h5ad` file, see `read_vector_file`.
         taxonomy: Taxonomy of the labels; None = built from one column per depth (coarse to fine), or from
             paths `a/b/c` in one column.
         image_column: Column of the image files, relative to the table's folder or absolute; usually image,
@@ -160,6 +165,8 @@ def open_table(
         image_folder: Folder of the images, if it is not that of the table.
         image_name: Names of the files there, from the cells of a row: `{gbifID}.jpg`, or with `*` for
             several: `{catalogNumber}_*.jpg`. Rows without such a file are not used.
+        encoding: Encoding of text and JSON that is not UTF-8, such as `cp1252`; None = found.
+        sheet: Sheet of a workbook; None = the first that is not empty.
         names: What a name in the `label_columns` is. `exact`: the text without spaces around it;
             `plain`: spellings that differ in case, spaces or the composition of Unicode are one name under
             the same parent; `scientific`: a scientific name without authorship, see `parse_scientific`;
@@ -187,7 +194,7 @@ def open_table(
         DataError: If the table, a column, an image or a text is missing or malformed.
         TaxonomyError: If a label is not in the taxonomy.
     """
-    table, joined = _read_table(Path(path), label_file, id_column)
+    table, joined = _read_table(Path(path), label_file, id_column, encoding, sheet)
     source = open_data_table(
         table,
         taxonomy=taxonomy,
@@ -217,10 +224,20 @@ def open_table(
 
 
 def _read_table(
-    path: Path, label_file: str | Path | None, id_column: str | None
+    path: Path,
+    label_file: str | Path | None = None,
+    id_column: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
 ) -> tuple[DataTable, list[str]]:
     """A table, with the columns of a file of labels if there is one, and sentences on how they met."""
-    table = read_vector_file(path) if path.suffix.lower() in VECTOR_SUFFIXES else DataTable.read(path)
+    if path.suffix.lower() in VECTOR_SUFFIXES or path.is_dir():
+        if encoding is not None or sheet is not None:
+            what = "encoding" if encoding is not None else "sheet"
+            raise DataError(f"'{path}' is a file of vectors, which has no {what}; leave table.{what} out")
+        table: DataTable = read_vector_file(path)
+    else:
+        table = DataTable.read(path, encoding, sheet)
     file = label_file_beside(path) if label_file is None else Path(label_file).expanduser()
     return (table, []) if file is None else join_labels(table, file, id_column)
 
@@ -356,6 +373,7 @@ def open_data_table(
         },
         "missing_labels": missing.found,
         "notes": (
+            *table.notes,
             *samples.notes,
             *columns_of_labels.notes,
             *labels.notes,
@@ -363,6 +381,10 @@ def open_data_table(
             *_without_group(taken["groups"], group_names),
         ),
     }
+    used = {name for names in details["columns"].values() for name in names} | {id_column, ""}
+    used |= set() if image_name is None else set(ImageRule(image_name).columns)
+    used |= {Ranks(columns_of_labels.columns, table.columns).depth_column}
+    details["notes"] += tuple(_unread(table, used, details["notes"]))
     unused = samples.unused
     empty: dict[int, tuple[str, str]] = {
         row * samples.per_row: (table.row_name(row), unused.reasons[why][1])
@@ -392,6 +414,17 @@ def open_data_table(
     details["notes"] = (*details["notes"], *source.notes)
     details["unread"] = {**empty, **source.unread}
     return dataclasses.replace(source, unused=unused + unreadable, **details)
+
+
+def _unread(table: DataTable, used: Collection[str | None], notes: Sequence[str]) -> list[str]:
+    """A note on columns that are not read, and which no other note names."""
+    arrays = table.arrays if isinstance(table, VectorTable) else ()
+    left = [
+        name
+        for name in table.columns
+        if name not in used and name not in arrays and not any(f"'{name}'" in note for note in notes)
+    ]
+    return [f"columns that are not read: {some(left, 8)}"] if left else []
 
 
 def _named(*columns: Sequence[str | None] | str | None) -> set[str]:
@@ -491,26 +524,32 @@ def _unreadable(rows: Array, columns: Sequence[str], why: Sequence[str]) -> Unus
     )
 
 
-def column_names(path: Path) -> list[str]:
+def column_names(path: Path, encoding: str | None = None, sheet: str | None = None) -> list[str]:
     """The column names of a table; [] if the file is not a table."""
     if not path.is_file():
         return []
     if path.suffix.lower() in VECTOR_SUFFIXES:
-        return _read_table(path, None, None)[0].columns
-    return read_header(path).columns if path.suffix.lower() in TABLE_SUFFIXES else []
+        return _read_table(path)[0].columns
+    return read_header(path, encoding, sheet).columns if is_table_file(path) else []
 
 
 def is_data_table(path: Path) -> bool:
     """Whether a file is a table of images, texts or vectors with labels, and not a taxonomy table."""
-    if path.suffix.lower() not in (*TABLE_SUFFIXES, *VECTOR_SUFFIXES) or not path.is_file():
+    if not path.is_file() or not (is_table_file(path) or path.suffix.lower() in VECTOR_SUFFIXES):
         return False
     if path.suffix.lower() == ".zip" and is_checklist_archive(OpenedFile(path)):
         return False
-    table = _read_table(path, None, None)[0]
-    if is_edge_table(table.columns) or is_checklist(table.columns):
+    may_be_other = split_packed(path)[0] in (".txt", ".json")  # lists and trees of names
+    try:
+        table = _read_table(path)[0]
+    except DataError:
+        if may_be_other:
+            return False
+        raise
+    if is_edge_table(table.columns) or is_checklist(table.columns) or (may_be_other and only_vectors(table)):
         return False
     try:
-        table_labels(path)
+        _labels_of(table)
     except (DataError, TaxonomyError):
         return False
     return True
@@ -527,9 +566,17 @@ def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
     return labels.taxonomy, labels.nodes
 
 
-def named_table_labels(path: Path, names: Names = "exact", synonyms: str | Path | None = None) -> TableLabels:
-    """The same with `names` and `synonyms` as `open_table` reads them, and notes on what they changed."""
-    return _labels_of(_read_table(path, None, None)[0], LabelNames(names, synonyms))
+def named_table_labels(
+    path: Path,
+    names: Names = "exact",
+    synonyms: str | Path | None = None,
+    columns: Sequence[str] = (),
+) -> TableLabels:
+    """The same with `names` and `synonyms` as `open_table` reads them, and the notes that it gives.
+
+    Of `columns`, if they are given, coarse to fine, or else those that `open_table` finds.
+    """
+    return _labels_of(_read_table(path)[0], LabelNames(names, synonyms), columns)
 
 
 def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
@@ -543,7 +590,10 @@ def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
     return labels.taxonomy, labels.nodes
 
 
-def _labels_of(table: DataTable, names: LabelNames | None = None) -> TableLabels:
+def _labels_of(table: DataTable, names: LabelNames | None = None, columns: Sequence[str] = ()) -> TableLabels:
+    if columns:
+        labels = label_nodes(table, [table.find(column) for column in columns], None, names=names)
+        return dataclasses.replace(labels, notes=(*table.notes, *labels.notes))
     try:
         if only_vectors(table):
             vectors = find_vectors(table, None, _named([*usual_label_columns(table), "group", "split"]))
@@ -555,7 +605,11 @@ def _labels_of(table: DataTable, names: LabelNames | None = None) -> TableLabels
         if not has_ids(table):  # images of occurrences may be found by a rule
             raise
         taken = set()
-    return label_nodes(table, find_label_columns(table, None, taken).columns, None, names=names)
+    of_labels = find_label_columns(table, None, taken)
+    labels = read_labels(
+        table, of_labels.columns, None, MissingNames(()), None, names or LabelNames(), None, LabelEvidence()
+    )
+    return dataclasses.replace(labels, notes=(*table.notes, *of_labels.notes, *labels.notes))
 
 
 def _taken_columns(

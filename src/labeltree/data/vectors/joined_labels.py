@@ -9,18 +9,30 @@ import numpy as np
 
 from labeltree.data.table_columns import PARQUET, DataTable
 from labeltree.data.vectors.choose_vectors import usual_id_column
+from labeltree.data.vectors.vectors_of_others import read_label_list
 from labeltree.errors import DataError
 
 __all__ = ["join_labels", "label_file_beside"]
 
 _TEXT_TABLES = (".csv", ".tsv", *PARQUET)
+_LISTS = (".npy", ".txt")
 
 
 def label_file_beside(path: Path) -> Path | None:
-    """The table with the name of an `.npy` file, which holds its labels; None if there is none."""
+    """The table with the name of an `.npy` file, or the list that has its labels; None if there is none.
+
+    Lists are `y.npy` beside `X.npy`, `y_train.npy` beside `X_train.npy`, and `labels.npy`, `labels.txt` or
+    `NAME_labels.npy` beside others.
+    """
     if path.suffix.lower() != ".npy":
         return None
-    return next((file for kind in _TEXT_TABLES if (file := path.with_suffix(kind)).is_file()), None)
+    names = [f"{path.stem}{kind}" for kind in _TEXT_TABLES]
+    names += [f"{path.stem}{end}{kind}" for end in ("_labels", "-labels") for kind in _LISTS]
+    if path.stem[:1] in ("X", "x"):
+        names += [f"{first}{path.stem[1:]}{kind}" for first in ("y", "Y") for kind in _LISTS]
+    names += [f"labels{kind}" for kind in _LISTS]
+    beside = (path.with_name(name) for name in names)
+    return next((file for file in beside if file != path and file.is_file()), None)
 
 
 def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[DataTable, list[str]]:
@@ -40,7 +52,7 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
     Raises:
         DataError: If the tables do not meet, or an id of the other one occurs twice.
     """
-    other = DataTable.read(file)
+    other = read_label_list(file) if file.suffix.lower() in _LISTS else DataTable.read(file)
     left = id_column if id_column in table.columns else usual_id_column(table)
     right = id_column if id_column in other.columns else usual_id_column(other)
     if id_column is not None and id_column not in (left, right):

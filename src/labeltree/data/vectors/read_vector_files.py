@@ -1,4 +1,4 @@
-"""Files of vectors (`.npz`, `.npy`, `.h5ad`) as tables: columns, and arrays beside them."""
+"""Files of vectors (`.npz`, `.npy`, `.h5`, `.pt`, `.h5ad`) as tables: columns, and arrays beside them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.data.table_columns import DataTable
+from labeltree.data.vectors.vectors_of_others import (
+    is_clip_folder,
+    read_clip_folder,
+    read_hdf5,
+    read_tensor_file,
+)
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, read_array, read_arrays
 from labeltree.taxonomy import Taxonomy
@@ -21,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["VECTOR_SUFFIXES", "VectorTable", "read_vector_file"]
 
 Array = np.ndarray[Any, Any]
-VECTOR_SUFFIXES = (".npz", ".npy", ".h5ad")
+VECTOR_SUFFIXES = (".npz", ".npy", ".h5ad", ".h5", ".hdf5", ".pt", ".pth")
+_TARGETS = ("y", "targets", "target")  # labels where none are called so
 _SINGULAR = {"labels": "label", "groups": "group", "splits": "split", "ids": "id", "classes": "class"}
 _LAYOUTS = ("X_umap", "X_tsne", "X_draw_graph_fa")  # made to be looked at
 _PURPOSES = {*_SINGULAR, *_SINGULAR.values()}
@@ -93,11 +100,19 @@ def read_vector_file(path: Path) -> VectorTable:
     read as labels with the `NAME.taxonomy.json` beside. Of AnnData (`.h5ad`), the arrays are those in
     `.obsm`, and `X`; the columns are those of `.obs`, and its index is `id`.
 
+    Of HDF5, the data sets are the arrays, and of `.pt` files the tensors; see `read_hdf5` and
+    `read_tensor_file`. A folder of clip-retrieval is read by `read_clip_folder`.
+
     Raises:
         DataError: If the file is missing, damaged, sparse or holds objects, which could run code.
-        ImportError: For `.h5ad`, if anndata is not installed.
+        ImportError: For `.h5ad`, if anndata is not installed, and for HDF5, if h5py is not.
     """
     kind = path.suffix.lower()
+    if is_clip_folder(path):
+        table, arrays = read_clip_folder(path)
+        return VectorTable(
+            path, table.arrow, {name: partial(_itself, array) for name, array in arrays.items()}
+        )
     if not path.is_file():
         raise DataError(f"there is no file of vectors '{path}'")
     if kind == ".npy":
@@ -105,6 +120,10 @@ def read_vector_file(path: Path) -> VectorTable:
         return _table_of(path, {"vectors": array})
     if kind == ".npz":
         return _table_of(path, read_arrays(path, _ARRAYS, mapped=True))
+    if kind in (".h5", ".hdf5"):
+        return _table_of(path, read_hdf5(path))
+    if kind in (".pt", ".pth"):
+        return _table_of(path, read_tensor_file(path))
     return _read_anndata(path)
 
 
@@ -138,6 +157,8 @@ def _table_of(path: Path, arrays: Mapping[str, Array]) -> VectorTable:
             raise DataError(
                 f"'{path}' has {len(array):,} values in '{name}' but {size:,} rows in '{vector}'; {say}"
             )
+        if name in _TARGETS and not {"label", "labels", "nodes"} & set(arrays):
+            name = "label"
         name = name if _SINGULAR.get(name, name) in arrays else _SINGULAR.get(name, name)
         texts = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
         columns[name] = pa.array(list(texts) if array.ndim == 2 else np.asarray(texts))

@@ -18,10 +18,15 @@ from labeltree.data.shards.parquet import class_names
 from labeltree.data.shards.shard_table import CLASSES
 from labeltree.data.source import SPLIT_NAMES, SPLITS
 from labeltree.data.streaming import StreamedSample, count_samples, stream_samples
-from labeltree.data.table_columns import PARQUET, DataTable, read_header
-from labeltree.data.tables.label_columns import find_label_columns
+from labeltree.data.table_columns import (
+    PARQUET,
+    DataTable,
+    is_table_file,
+    read_header,
+    settings_of_another,
+)
+from labeltree.data.tables.label_columns import ZERO_OR_ONE, find_label_columns
 from labeltree.data.tables.row_labels import cut_label
-from labeltree.data.tables.table_source import TABLE_SUFFIXES
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.load_run import TrainedRun
 from labeltree.safe_files import Reader, read_text
@@ -69,6 +74,7 @@ class BulkSamples:
         self._shards = find_shards(data, image if isinstance(image, str) else None)
         self._folder = self._shards is None and path.is_dir()
         self.listing = None if self._folder else _digest(self._shards.files if self._shards else [str(path)])
+        self._reading: dict[str, Any] = {}
         self._columns: dict[str, Any] = {}
         self._labels: list[str] = []
         self._classes: dict[str, list[str]] = {}
@@ -78,9 +84,11 @@ class BulkSamples:
             names = self._shards.root / CLASSES
             if labelled and names.is_file():
                 self._classes["cls"] = [line.strip() for line in read_text(names, _LIST).splitlines()]
-        elif not self._folder and (self._shards or path.suffix.lower() in TABLE_SUFFIXES):
-            table = read_header(Path(self._shards.files[0]) if self._shards else path)
-            self._columns = self._chosen_columns(table)
+        elif not self._folder and (self._shards or is_table_file(path)):
+            if self._shards is None:
+                self._reading = self._text_settings(path)
+            table = read_header(Path(self._shards.files[0]) if self._shards else path, **self._reading)
+            self._columns = {**self._reading, **self._chosen_columns(table)}
             if labelled:
                 self._labels = self._label_columns(table)
                 if table.path.suffix.lower() in PARQUET:
@@ -136,6 +144,9 @@ class BulkSamples:
                 for column, value in sample.fields.items()
                 if (text := self._text(column, value)) is not None
             }
+            if not self._ranks.are_known and {*cells.values()} <= ZERO_OR_ONE:
+                ones = [column for column in self._labels if float(cells.get(column, 0))]
+                return (ones[0],) if len(ones) == 1 else ()
             return tuple(name for name in self._ranks.label_of(self._labels, cells) if name)
         names = (self._text(column, sample.fields.get(column)) for column in self._labels)
         text = next((text for text in names if text), None)
@@ -192,6 +203,15 @@ class BulkSamples:
                     return int(self._taxonomy.encode([known])[0])
         return -2
 
+    def _text_settings(self, path: Path) -> dict[str, Any]:
+        """The encoding and the sheet of the run's table, for the samples as far as they need them."""
+        table = self._run.recipe.table
+        if table.encoding is None and table.sheet is None:
+            return {}
+        if os.path.realpath(path) == os.path.realpath(self._run.recipe.data):
+            return {"encoding": table.encoding, "sheet": table.sheet}
+        return settings_of_another(path, table.encoding, table.sheet)
+
     def _chosen_columns(self, table: DataTable) -> dict[str, Any]:
         """The columns that the run was trained on, or its rule for images, where the table has them."""
         settings = self._run.recipe.table
@@ -225,7 +245,7 @@ class BulkSamples:
         for folder in folders:
             if not Path(folder).is_dir():
                 continue
-            stream = stream_samples(self._data, image_folder=folder, **chosen)
+            stream = stream_samples(self._data, image_folder=folder, **self._reading, **chosen)
             for sample in islice(stream, _SOUGHT):
                 seen = True
                 if isinstance(sample.content, Path) and sample.content.is_file():
