@@ -443,3 +443,17 @@ def test_a_parent_column_refers_to_the_column_of_its_ids(tmp_path: Path, header:
 def test_codes_that_a_mark_fills_up(tmp_path: Path) -> None:
     text = "NAICS,DESCRIPTION\n------,Total\n11----,Farms\n113///,Forests\n1131//,Timber\n21----,Mines\n"
     assert paths(read(tmp_path, "naics.csv", text)) == ["11", "11/113", "11/113/1131", "21"]
+
+
+def test_headings_over_groups_of_columns_are_no_header(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = "Relations\t\t\tTiers\t\tMore\nUnique ID\tParent\tName\tTier 1\tTier 2\t\n"
+    text += "1\t\ttool\ttool\t\t\n2\t1\tsaw\ttool\tsaw\tx\n3\t2\tbow saw\ttool\tsaw\t\n4\t\ttoy\ttoy\t\t\n5\t4\tkite\ttoy\tkite\t\n"
+    assert paths(read(tmp_path, "tiers.tsv", text)) == PLACES
+    assert "above the header (line 2)" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["sep=;\nchild;parent\nsaw;tool\n", "child|parent\nsaw|tool\n"])
+def test_separators_of_tables(tmp_path: Path, text: str) -> None:
+    assert paths(read(tmp_path, "edges.csv", text)) == ["saw"]

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from labeltree.data.table_forms.text_form import START, TextForm, find_text_form, ragged_records
 from labeltree.text_files import find_encoding, open_unpacked, split_packed
+from labeltree.text_form import START, TextForm, find_text_form, ragged_records
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labeltree.data.table_forms.text_form import lines_above
+from labeltree.text_form import lines_above
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from labeltree.errors import TaxonomyError
 from labeltree.safe_files import Reader, check_unpacked
 from labeltree.taxonomy.files.archive_description import META, ArchiveFile, read_description
 from labeltree.taxonomy.files.entries import Entries
-from labeltree.taxonomy.files.opened_file import FileTable, OpenedFile, rows_of_table
+from labeltree.taxonomy.files.opened_file import FileTable, OpenedFile, table_of_text
 from labeltree.taxonomy.files.taxon_tables import entries_from_checklist
 from labeltree.text_files import decode_text
 
@@ -21,7 +21,6 @@ __all__ = ["entries_from_checklist_archive", "is_checklist_archive"]
 
 _NAME_USAGES = "nameusage"  # ColDP's file of names and taxa in one
 _VERNACULAR = "vernacularname"
-_LONGEST_CELL = 1 << 20
 _READER = Reader("a zipped checklist", "unpack it, and give the table of taxa", TaxonomyError)
 
 
@@ -100,7 +99,7 @@ def _text(archive: zipfile.ZipFile, name: str) -> str:
 def _plain_table(archive: zipfile.ZipFile, stem: str) -> FileTable:
     name = _member(archive, stem)
     assert name is not None
-    return FileTable(*rows_of_table(_text(archive, name)))
+    return table_of_text(_text(archive, name), name)[0]
 
 
 def _name_usages(archive: zipfile.ZipFile) -> FileTable:
@@ -136,7 +135,6 @@ def _columns(archive: zipfile.ZipFile, stem: str) -> dict[str, list[str]]:
 
 def _described_table(archive: zipfile.ZipFile, folder: PurePosixPath, described: ArchiveFile) -> FileTable:
     text = _text(archive, str(folder / described.name))
-    csv.field_size_limit(_LONGEST_CELL)
     reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=described.delimiter,

@@ -47,7 +47,9 @@ _LABELS = {"label", "class", "category"}
 _PARENT = re.compile(
     r"(?:.*[ _.])?parent(?:[ _.]?(?:id|ids|uid|code|key|name|node|number|unique id))?", re.IGNORECASE
 )
+_TIER = re.compile(r"(?:tier|level|depth) ?\d+")
 _REFERRED = 0.9
+_DIFFERENT = 0.95  # a row that stands there twice is an error of its own
 _NO_PARENT = {"", "0", "-1", "null", "none", "nan"}
 IS_A = "116680003"
 FULL_NAME = "900000000000003001"  # the type of a description that is the fully specified name
@@ -66,7 +68,7 @@ def find_ends(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[st
     """The columns of child and parent: by their usual names, or a column named as a parent and its ids.
 
     A column whose name begins or ends with `parent` refers to another one if the values of that one are
-    different in every row and hold nearly all of its own.
+    different in nearly every row and hold nearly all of its own.
     """
     if (ends := edge_columns(columns)) is not None:
         return ends
@@ -76,8 +78,8 @@ def find_ends(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[st
         named = {row[place] for row in rows if row[place].casefold() not in _NO_PARENT}
         for other, child in enumerate(columns if named else ()):
             values = {row[other] for row in rows}
-            unique = other != place and len(values) == len(rows)
-            if unique and len(named & values) >= _REFERRED * len(named):
+            differ = other != place and len(values) >= _DIFFERENT * len(rows)
+            if differ and len(named & values) >= _REFERRED * len(named):
                 return child, column
     return None
 
@@ -195,15 +197,26 @@ def column_place(columns: Sequence[str], column: str) -> int:
 def _names_of(
     columns: Sequence[str], rows: Sequence[Sequence[str]], ends: Sequence[int], name: str | None
 ) -> dict[str, str] | None:
-    """The name of each child; None if its id is its name."""
-    if name is None:
+    """The name of each child; None if its id is its name.
+
+    Where no column has a usual name, the finest of `Tier 1`, `Tier 2` and so on is taken, or a column that is
+    called a name.
+    """
+    if name is not None:
+        places = [column_place(columns, name)]
+    else:
         folded = [column.casefold() for column in columns]
-        free = [column for column in _NAMES if column in folded and folded.index(column) not in ends]
-        if not free:
-            return None
-        name = free[0]
-    at = column_place(columns, name)
-    return {row[ends[0]]: row[at] or row[ends[0]] for row in rows}
+        free = [place for place in range(len(columns)) if place not in ends]
+        usual = [folded.index(column) for column in _NAMES if column in folded]
+        tiers = [place for place in free if _TIER.fullmatch(folded[place])]
+        called = [place for place in free if "name" in folded[place]]
+        places = [place for place in usual if place in free][:1] or tiers or called[:1]
+    if not places:
+        return None
+    return {
+        row[ends[0]]: next((row[place] for place in reversed(places) if row[place]), row[ends[0]])
+        for row in rows
+    }
 
 
 # SNOMED CT's release format 2: one relationship or description a line, each perhaps in several states

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple, Self, TypeVar
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.nested import Pairs, data_from_yaml
 from labeltree.text_files import decode_text, open_unpacked, read_unpacked, split_packed
+from labeltree.text_form import find_text_form
 
-__all__ = ["START", "FileTable", "OpenedFile", "read_text", "rows_of_table"]
+__all__ = ["START", "FileTable", "OpenedFile", "read_text", "table_of_text"]
 
 START = 1 << 16
+_LONGEST_START = 1 << 20  # characters by which the form of a table is found
 """Bytes by which a form is recognised."""
 T = TypeVar("T")
 
@@ -99,8 +101,11 @@ class OpenedFile:
 
     @cached_property
     def table(self) -> FileTable:
-        """The text as a table; see `rows_of_table`."""
-        return FileTable(*rows_of_table(self.text))
+        """The text as a table; see `table_of_text`."""
+        table, notes = table_of_text(self.text, f"table{self.suffix}")
+        for sentence in notes:
+            self.note(sentence)
+        return table
 
     @cached_property
     def json(self) -> Any:
@@ -160,31 +165,53 @@ def read_text(path: str | os.PathLike[str]) -> str:
         raise TaxonomyError(f"{path}: {error}") from None
 
 
-def rows_of_table(text: str) -> tuple[list[str], list[list[str]], list[int]]:
-    """The column names of a table, its rows without the empty ones, and the line of each.
+def table_of_text(text: str, name: str) -> tuple[FileTable, tuple[str, ...]]:
+    """A text as a table, and notes on what stands above its header.
+
+    What separates cells, and which line is the header, is found as for tables of samples (`find_text_form`).
+
+    Args:
+        text: The text.
+        name: Name of the file; its suffix says which separator is tried first.
 
     Raises:
         TaxonomyError: If it is not readable as a table, or has only one line.
     """
-    first = text.lstrip("\r\n ").split("\n", 1)[0]
-    delimiter = next((mark for mark in "\t,;" if mark in first), ",")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows, lines = [], []
+    try:
+        form = find_text_form(text[:_LONGEST_START].encode("utf-8"), name, "utf-8")
+    except ValueError as error:
+        raise TaxonomyError(f"not readable as a table: {error}") from None
+    lines = io.StringIO(text, newline="")
+    for _ in range(form.skip):
+        lines.readline()
+    reader = csv.reader(
+        lines,
+        delimiter=form.delimiter,
+        quotechar=form.quote or '"',
+        quoting=csv.QUOTE_NONE if form.quote is None else csv.QUOTE_MINIMAL,
+        strict=True,
+    )
+    rows, numbers = [], []
     try:
         for cells in reader:
-            row = [cell.strip() for cell in cells]
+            row = [_unquoted(cell.strip(), form.single) for cell in cells]
             if any(row):
                 rows.append(row)
-                lines.append(reader.line_num)
+                numbers.append(form.skip + reader.line_num)
     except csv.Error as error:
-        raise TaxonomyError(f"line {reader.line_num}: not readable as a table: {error}") from None
-    header, rows, lines = rows[0], rows[1:], lines[1:]
-    while not header[-1]:
+        raise TaxonomyError(f"line {form.skip + reader.line_num}: not readable as a table: {error}") from None
+    header, rows, numbers = rows[0], rows[1:], numbers[1:]
+    width = max((place for row in rows for place, cell in enumerate(row, 1) if cell), default=0)
+    while len(header) > width and not header[-1]:
         header.pop()
     if not rows:
         raise TaxonomyError("there is only one line; the first names the columns, the tree follows below")
-    for row, line in zip(rows, lines, strict=True):
+    for row, number in zip(rows, numbers, strict=True):
         if any(row[len(header) :]):
-            raise TaxonomyError(f"line {line} has {len(row)} cells for {len(header)} columns")
+            raise TaxonomyError(f"line {number} has {len(row)} cells for {len(header)} columns")
         row[:] = row[: len(header)] + [""] * (len(header) - len(row))
-    return header, rows, lines
+    return FileTable(header, rows, numbers), form.notes
+
+
+def _unquoted(cell: str, single: bool) -> str:
+    return cell[1:-1].strip() if single and len(cell) > 1 and cell[0] == cell[-1] == "'" else cell

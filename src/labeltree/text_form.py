@@ -33,6 +33,7 @@ _NO_TEXT = {
     b"PAR1": "Parquet; let its name end in .parquet",
 }
 _NUMBER = re.compile(r"[-+]?[\d.,]+%?")
+_NAMES_OF_IDS = {"id", "unique id", "code", "parent", "parent id", "parent_id"}
 _SHOWN = 40  # characters of a line that a note shows
 
 
@@ -123,7 +124,7 @@ def _checked(form: TextForm) -> TextForm:
 
 def _best_form(text: str, first: str, preferred: str | None, cut: bool) -> TextForm:
     """The form whose separator splits the records most evenly; the usual one unless another is better."""
-    usual = preferred or next((mark for mark in ",;\t" if mark in first), ",")
+    usual = next((mark for mark in [preferred, *",;\t"] if mark and mark in first), preferred or ",")
     forms = {mark: _read_form(text, mark, '"', cut) for mark in dict.fromkeys([usual, *",;\t|"])}
     evenness = {mark: _evenness(text, form, cut) for mark, form in forms.items()}
     even = {mark for mark, form in forms.items() if len(form.header) > 1 and evenness[mark] >= _REGULAR}
@@ -220,11 +221,16 @@ def lines_above(rows: Sequence[Sequence[str]]) -> int:
             break
         comments += 1
     titles = comments
-    while titles < len(rows) - 1 and _is_title(rows[titles], width):
+    while titles < len(rows) - 1 and (
+        _is_title(rows[titles], width) or _is_over_groups(rows[titles], rows[titles + 1])
+    ):
         titles += 1
     header = [cell.strip() for cell in rows[titles]]
     below = [len(row) for row in rows[titles + 1 :]]
-    named = len(header) == width > 1 and all(header) and len(set(header)) == width
+    while header and not header[-1]:
+        header.pop()
+    named = width > 1 and len(header) > 1 and len(rows[titles]) == width and len(set(header)) == len(header)
+    named = named and all(header[1:]) and (bool(header[0]) or _names_ids(header))
     regular = sum(count == width for count in below) >= _REGULAR * len(below)
     if titles > comments and named and regular and not any(map(_NUMBER.fullmatch, header)):
         return titles
@@ -235,6 +241,16 @@ def _is_title(row: Sequence[str], width: int) -> bool:
     text = row[0].strip()
     alone = width > 1 and len(row) in (1, width) and not any(cell.strip() for cell in row[1:])
     return alone and bool(text) and not text.isidentifier()
+
+
+def _is_over_groups(row: Sequence[str], below: Sequence[str]) -> bool:
+    """Whether a row names groups of the columns that the row below it names, ids or parents among them."""
+    filled, names = sum(map(bool, map(str.strip, row))), [cell.strip() for cell in below if cell.strip()]
+    return 1 < filled <= len(names) / 2 and len(set(names)) == len(names) and _names_ids(names)
+
+
+def _names_ids(names: Sequence[str]) -> bool:
+    return any(name.casefold() in _NAMES_OF_IDS for name in names)
 
 
 def _is_single(cell: str) -> bool:
