@@ -246,7 +246,7 @@ def _is_title(row: Sequence[str], width: int) -> bool:
 def _is_over_groups(row: Sequence[str], below: Sequence[str]) -> bool:
     """Whether a row names groups of the columns that the row below it names, ids or parents among them."""
     filled, names = sum(map(bool, map(str.strip, row))), [cell.strip() for cell in below if cell.strip()]
-    return 1 < filled <= len(names) / 2 and len(set(names)) == len(names) and _names_ids(names)
+    return 1 < filled < len(names) and len(set(names)) == len(names) and _names_ids(names)
 
 
 def _names_ids(names: Sequence[str]) -> bool:

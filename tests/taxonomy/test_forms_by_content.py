@@ -449,7 +449,14 @@ def test_headings_over_groups_of_columns_are_no_header(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = "Relations\t\t\tTiers\t\tMore\nUnique ID\tParent\tName\tTier 1\tTier 2\t\n"
-    text += "1\t\ttool\ttool\t\t\n2\t1\tsaw\ttool\tsaw\tx\n3\t2\tbow saw\ttool\tsaw\t\n4\t\ttoy\ttoy\t\t\n5\t4\tkite\ttoy\tkite\t\n"
+    rows = [
+        "1,,tool,tool,,",
+        "2,1,saw,tool,saw,x",
+        "3,2,bow saw,tool,saw,",
+        "4,,toy,toy,,",
+        "5,4,kite,toy,kite,",
+    ]
+    text += "\n".join(row.replace(",", "\t") for row in rows)
     assert paths(read(tmp_path, "tiers.tsv", text)) == PLACES
     assert "above the header (line 2)" in caplog.text
 

@@ -70,18 +70,21 @@ def find_ends(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[st
     A column whose name begins or ends with `parent` refers to another one if the values of that one are
     different in nearly every row and hold nearly all of its own.
     """
-    if (ends := edge_columns(columns)) is not None:
-        return ends
+    usual = edge_columns(columns)
     for place, column in enumerate(columns):
         if not _PARENT.fullmatch(column.strip()):
             continue
         named = {row[place] for row in rows if row[place].casefold() not in _NO_PARENT}
+        if usual is not None and column == usual[1]:
+            known = {row[column_place(columns, usual[0])] for row in rows}
+            if not named or len(named & known) >= _REFERRED * len(named):
+                return usual
         for other, child in enumerate(columns if named else ()):
             values = {row[other] for row in rows}
             differ = other != place and len(values) >= _DIFFERENT * len(rows)
             if differ and len(named & values) >= _REFERRED * len(named):
                 return child, column
-    return None
+    return usual
 
 
 def is_edge_table(columns: Sequence[str]) -> bool:
