@@ -59,6 +59,7 @@ def open_taxonomy(
     from labeltree.data.shards.finding import find_shards
     from labeltree.data.tables.table_source import shard_labels
     from labeltree.taxonomy import load_taxonomy
+    from labeltree.taxonomy.files.ontologies.taxdump import is_taxdump
 
     path = Path(name)
     if path.is_dir():
@@ -68,6 +69,8 @@ def open_taxonomy(
         if (run := RunFolder(path)).recipe.is_file() and run.taxonomy.is_file():
             nodes = torch.from_numpy(run.load_samples().nodes) if run.samples.is_file() else None
             return run.load_taxonomy(), nodes
+    if is_taxdump(path):
+        return load_taxonomy(path), None
     if (shards := find_shards(name)) is not None:
         return shard_labels(shards)
     if path.is_dir():

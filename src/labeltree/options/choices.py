@@ -44,6 +44,7 @@ Form = Literal[
     "edges",
     "google",
     "levels",
+    "ncbi",
     "nested",
     "newick",
     "obo",

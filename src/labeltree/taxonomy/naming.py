@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeltree.errors import TaxonomyError
 
@@ -14,6 +15,7 @@ __all__ = [
     "join_path",
     "near_names",
     "nearest_hint",
+    "repeated_siblings",
     "some",
     "split_path",
     "tidy",
@@ -95,6 +97,27 @@ def split_path(text: str) -> tuple[str, ...]:
         else:
             current += character
     return (*names, current)
+
+
+def repeated_siblings(
+    names: Sequence[str], children: NDArray[np.int64], parents: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """(R,) the edges, ascending, whose child has the name of an earlier child of the same parent.
+
+    Args:
+        names: (N,) a name for each node.
+        children: (E,) the child of each edge, an index of `names`.
+        parents: (E,) the parent of each edge.
+    """
+    first: dict[str, int] = {}
+    alike = np.fromiter((first.setdefault(name, i) for i, name in enumerate(names)), np.int64, len(names))
+    keys = parents * len(names) + alike[children]
+    ascending = np.sort(keys)
+    if not bool((ascending[1:] == ascending[:-1]).any()):
+        return np.empty(0, dtype=np.int64)
+    repeated = np.ones(len(keys), dtype=bool)
+    repeated[np.unique(keys, return_index=True)[1]] = False
+    return np.flatnonzero(repeated)
 
 
 def some(names: Iterable[str], limit: int = 5) -> str:

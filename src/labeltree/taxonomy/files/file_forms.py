@@ -22,6 +22,7 @@ from labeltree.taxonomy.files.level_tables import entries_from_levels
 from labeltree.taxonomy.files.nested import entries_from_nested, entries_from_yaml
 from labeltree.taxonomy.files.newick import entries_from_newick
 from labeltree.taxonomy.files.obo import entries_from_obo
+from labeltree.taxonomy.files.ontologies.ontology_forms import ONTOLOGY_FORMS
 from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.files.path_lines import entries_from_google, entries_from_lines, has_only_rooted_paths
 from labeltree.taxonomy.files.saved_document import is_saved, read_saved
@@ -66,7 +67,13 @@ def find_form(file: OpenedFile) -> FileForm:
             f"the suffix is {file.suffix!r}, expected one of {', '.join(suffixes)}; --form says what another "
             "file holds"
         )
-    return next(form for form in sought if form.is_form(file))
+    form = next((form for form in sought if form.is_form(file)), None)
+    if form is None:
+        raise TaxonomyError(
+            f"a {file.suffix} file holds {' or '.join(form.example for form in sought)}, and this one does "
+            "not look like it; --form says what it holds"
+        )
+    return form
 
 
 def entries_of_form(file: OpenedFile, name: Form | None = None) -> Entries:
@@ -192,5 +199,6 @@ FORMS = (
         _always,
         lambda file: entries_from_obo(file.text, file.root_name, file.several_parents),
     ),
+    *(FileForm(*row) for row in ONTOLOGY_FORMS),
 )
 """The forms in the order in which they are sought."""
