@@ -2,8 +2,8 @@
 
     python benchmarks/taxonomy_files.py [--short]
 
-The trees are generated: 2.6 million nodes named as organisms are, a million synonyms, written as nodes.dmp and
-names.dmp. Of the next release, 1 % of the nodes are new, gone, renamed or moved. Each command runs in a
+The trees are generated: 2.6 million nodes named as organisms are, a million synonyms, written as nodes.dmp
+and names.dmp. Of the next release, 1 % of the nodes are new, gone, renamed or moved. Each command runs in a
 process of its own; memory is the largest that it had.
 """
 

@@ -9,6 +9,7 @@ import lzma
 import os
 import re
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
@@ -22,11 +23,13 @@ __all__ = [
     "open_unpacked",
     "read_unpacked",
     "split_packed",
+    "unpacked_chunks",
 ]
 
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 """The suffixes of files that are unpacked while they are read."""
 _MOST = 2 << 30  # unpacked bytes that are read at once
+_CHUNK = 1 << 18
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -84,19 +87,35 @@ def read_unpacked(path: str | os.PathLike[str]) -> bytes:
         OSError: If it cannot be read.
         ValueError: If its packing is damaged, or it holds more than 2 GB; the message is the reason.
     """
+    return b"".join(unpacked_chunks(path, _MOST))
+
+
+def unpacked_chunks(path: str | os.PathLike[str], most: int = 2 * _MOST) -> Iterator[bytes]:
+    """The bytes of a file, unpacked, piece by piece.
+
+    Args:
+        path: The file.
+        most: Bytes that it may hold.
+
+    Raises:
+        OSError: If it cannot be read.
+        ValueError: If its packing is damaged, or it holds more; the message is the reason.
+    """
     packing = split_packed(path)[1]
+    given = 0
     try:
         with open_unpacked(path) as file:
-            data = file.read(_MOST + 1)
+            while data := file.read(_CHUNK):
+                given += len(data)
+                if given > most:
+                    raise ValueError(f"it holds more than {most:,} bytes{', unpacked' if packing else ''}")
+                yield bytes(data)
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise ValueError(f"its packing ({packing}) is damaged: {error}") from error
     except OSError as error:
         if packing and error.errno is None:
             raise ValueError(f"its packing ({packing}) is damaged: {error}") from error
         raise
-    if len(data) > _MOST:
-        raise ValueError(f"it holds more than {_MOST:,} bytes{', unpacked' if packing else ''}")
-    return bytes(data)
 
 
 def decode_text(data: bytes, encoding: str | None = None) -> DecodedText:

@@ -396,8 +396,8 @@ def _checked_edges(names: Sequence[str], entries: Entries) -> tuple[IntArray, In
             f"node {names[children[wrong[0]]]!r} has the unknown parent {parents[wrong[0]]}: there are "
             f"{len(names)} nodes"
         )
-    if len(parents) >= len(names):  # more edges than a tree has
-        if len(np.unique(children * len(names) + parents)) < len(parents):
-            (child, _), _ = Counter(zip(children.tolist(), parents.tolist(), strict=True)).most_common(1)[0]
-            raise TaxonomyError(f"node {names[child]!r} has the same parent twice; remove one of the edges")
+    edges = children * len(names) + parents
+    if len(parents) >= len(names) and len(np.unique(edges)) < len(edges):  # more edges than a tree has
+        (child, _), _ = Counter(zip(children.tolist(), parents.tolist(), strict=True)).most_common(1)[0]
+        raise TaxonomyError(f"node {names[child]!r} has the same parent twice; remove one of the edges")
     return children, parents

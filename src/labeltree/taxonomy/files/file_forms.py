@@ -70,8 +70,8 @@ def find_form(file: OpenedFile) -> FileForm:
     form = next((form for form in sought if form.is_form(file)), None)
     if form is None:
         raise TaxonomyError(
-            f"a {file.suffix} file holds {' or '.join(form.example for form in sought)}, and this one does "
-            "not look like it; --form says what it holds"
+            f"it looks like none of the forms of {file.suffix} files: "
+            f"{'; '.join(form.example for form in sought)}. --form says what it holds"
         )
     return form
 
@@ -147,6 +147,7 @@ FORMS = (
         lambda file: bool(breadcrumb_lists(file.json)),
         _read_breadcrumb_lists,
     ),
+    *(FileForm(*row) for row in ONTOLOGY_FORMS),
     FileForm(
         "nested",
         "nested names",
@@ -199,6 +200,5 @@ FORMS = (
         _always,
         lambda file: entries_from_obo(file.text, file.root_name, file.several_parents),
     ),
-    *(FileForm(*row) for row in ONTOLOGY_FORMS),
 )
 """The forms in the order in which they are sought."""

@@ -1,4 +1,4 @@
-"""NCBI's taxonomy as it is published: nodes.dmp and names.dmp, in a folder or an archive; arrays, no objects."""
+"""NCBI's taxonomy as published, nodes.dmp and names.dmp, in a folder or an archive; in arrays, no objects."""
 
 from __future__ import annotations
 
