@@ -30,6 +30,8 @@ PACKED = (".gz", ".bz2", ".xz", ".zst")
 """The suffixes of files that are unpacked while they are read."""
 _MOST = 2 << 30  # unpacked bytes that are read at once
 _CHUNK = 1 << 18
+_LONGEST_LINE = 1 << 27
+_MOST_PACKED = 250  # tables and ontologies are packed to a tenth
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -85,9 +87,17 @@ def read_unpacked(path: str | os.PathLike[str]) -> bytes:
 
     Raises:
         OSError: If it cannot be read.
-        ValueError: If its packing is damaged, or it holds more than 2 GB; the message is the reason.
+        ValueError: If its packing is damaged, it holds more than 2 GB, or a line of more than 128 MB; the
+            message is the reason.
     """
-    return b"".join(unpacked_chunks(path, _MOST))
+    data, line = bytearray(), 0
+    for chunk in unpacked_chunks(path, _MOST):
+        last = chunk.rfind(b"\n")
+        line = line + len(chunk) if last < 0 else len(chunk) - last - 1
+        if line > _LONGEST_LINE:
+            raise ValueError(f"line {data.count(10) + 1} is longer than {_LONGEST_LINE:,} bytes")
+        data += chunk
+    return bytes(data)
 
 
 def unpacked_chunks(path: str | os.PathLike[str], most: int = 2 * _MOST) -> Iterator[bytes]:
@@ -103,10 +113,13 @@ def unpacked_chunks(path: str | os.PathLike[str], most: int = 2 * _MOST) -> Iter
     """
     packing = split_packed(path)[1]
     given = 0
+    plausible = max(64 << 20, _MOST_PACKED * os.path.getsize(path)) if packing else most
     try:
         with open_unpacked(path) as file:
             while data := file.read(_CHUNK):
                 given += len(data)
+                if given > plausible:
+                    raise ValueError(f"unpacked, it is more than {_MOST_PACKED} times as large")
                 if given > most:
                     raise ValueError(f"it holds more than {most:,} bytes{', unpacked' if packing else ''}")
                 yield bytes(data)

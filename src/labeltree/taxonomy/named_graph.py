@@ -211,7 +211,8 @@ class NamedGraph:
     @cached_property
     def digest(self) -> str:
         """A fingerprint of the names and parents of all nodes; release and history do not matter."""
-        document = self.to_dict()
+        child, parent = (ends.tolist() for ends in self.numbering.edges)
+        document = document_from(Entries(self.names, child, parent), self._several_parents)
         return hashlib.sha256(json.dumps([document["names"], document["parents"]]).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def split_path(text: str) -> tuple[str, ...]:
 def repeated_siblings(
     names: Sequence[str], children: NDArray[np.int64], parents: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """(R,) the edges, ascending, whose child has the name of an earlier child of the same parent.
+    """(R,) the edges, ascending, whose child has the name of another child of the same parent.
 
     Args:
         names: (N,) a name for each node.
@@ -113,11 +113,8 @@ def repeated_siblings(
     alike = np.fromiter((first.setdefault(name, i) for i, name in enumerate(names)), np.int64, len(names))
     keys = parents * len(names) + alike[children]
     ascending = np.sort(keys)
-    if not bool((ascending[1:] == ascending[:-1]).any()):
-        return np.empty(0, dtype=np.int64)
-    repeated = np.ones(len(keys), dtype=bool)
-    repeated[np.unique(keys, return_index=True)[1]] = False
-    return np.flatnonzero(repeated)
+    repeated = np.unique(ascending[1:][ascending[1:] == ascending[:-1]])
+    return np.flatnonzero(np.isin(keys, repeated)) if len(repeated) else repeated
 
 
 def some(names: Iterable[str], limit: int = 5) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from labeltree.errors import TaxonomyError
 from labeltree.lazy import torch
+from labeltree.taxonomy.numbering import IntArray
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 from labeltree.taxonomy.taxonomy_graph import Graph
 from labeltree.taxonomy.tree import Taxonomy
 from labeltree.taxonomy.versions.change_entries import Guess
 from labeltree.taxonomy.versions.guesses import guesses_of
+from labeltree.taxonomy.versions.paired_names import PairedNames
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,20 +59,16 @@ def match_nodes(source: Graph, target: Graph) -> Matching:
 
 
 def _match(source: Graph, target: Graph) -> tuple[list[int], list[int]]:
-    named: dict[str, list[int]] = {}
-    for node in range(1, len(target)):
-        named.setdefault(target.names[node], []).append(node)
-    matches, ambiguous = [0], list[int]()
-    here = Counter(source.names[1:])
-    for node in range(1, len(source)):
-        there = target.follow(source.path(node))
-        alike = named.get(source.names[node], [])
-        if there is None and alike:
-            certain = len(alike) == 1 and here[source.names[node]] == 1
-            there = alike[0] if certain else None
-            ambiguous += [] if certain else [node]
-        matches.append(-1 if there is None else there)
-    return matches, ambiguous
+    both = PairedNames(source, target)
+    places = both.same_paths(source)
+    here, there = (np.bincount(names[1:], minlength=both.count) for names in (both.old, both.new))
+    only = np.zeros(both.count, dtype=np.int64)  # the node of a name that one node has
+    only[both.new[1:]] = np.arange(1, len(target))
+    certain = (here == 1) & (there == 1)
+    elsewhere = (places < 0) & (there[both.old] > 0)
+    by_name = elsewhere & certain[both.old]
+    places[by_name] = only[both.old[by_name]]
+    return places.tolist(), np.flatnonzero(elsewhere & ~by_name).tolist()
 
 
 def match_versions(
@@ -105,20 +104,27 @@ def carry_on(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> dict[int
         Of further inner nodes the new nodes where less than half of their children went, which is doubtful.
     """
     doubtful: dict[int, list[int]] = {}
-    while _follow_children(old, new, targets, doubtful) + _follow_parents(old, new, targets):
-        pass
+    left = [node for node in range(1, old.num_nodes) if not targets[node]]
+    while left and _follow_children(old, new, targets, left, doubtful) + _follow_parents(
+        old, new, targets, left
+    ):
+        left = [node for node in left if not targets[node]]
     return doubtful
 
 
-def _follow_parents(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> int:
+def _follow_parents(old: Taxonomy, new: Taxonomy, targets: list[list[int]], left: list[int]) -> int:
     """Match nodes that are left to the one of their name where their parent went; returns how many were."""
     sourced = {target for several in targets for target in several}
-    child = {(above, new.names[node]): node for node, above in enumerate(new.numbering.main_parent.tolist())}
-    parent = old.numbering.main_parent.tolist()
+    named: dict[int, dict[str, int]] = {}  # by name, the children of new nodes that were asked for
+    parent = old.numbering.main_parent
     count = 0
-    for node in range(1, old.num_nodes):
+    for node in left:
         above = targets[parent[node]]
-        there = child.get((above[0], old.names[node])) if len(above) == 1 and not targets[node] else None
+        if targets[node] or len(above) != 1:
+            continue
+        if above[0] not in named:
+            named[above[0]] = {new.names[child]: child for child in new.children(above[0])}
+        there = named[above[0]].get(old.names[node])
         if there is not None and there not in sourced:
             targets[node] = [there]
             sourced.add(there)
@@ -127,7 +133,11 @@ def _follow_parents(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> i
 
 
 def _follow_children(
-    old: Taxonomy, new: Taxonomy, targets: list[list[int]], doubtful: dict[int, list[int]]
+    old: Taxonomy,
+    new: Taxonomy,
+    targets: list[list[int]],
+    left: list[int],
+    doubtful: dict[int, list[int]],
 ) -> int:
     """Match inner nodes that are left to the parents of what their children became, the finest first.
 
@@ -137,18 +147,17 @@ def _follow_children(
         The number of nodes that were matched.
     """
     count = 0
-    parent = new.numbering.main_parent.tolist()
-    above = old.numbering.main_parent.tolist()
-    for node in range(old.num_nodes - 1, 0, -1):
-        if targets[node]:
-            continue
+    parent, above = new.numbering.main_parent, old.numbering.main_parent
+    for node in reversed(left):
         children = old.children(node)
-        parents = {parent[target] for child in children for target in targets[child] if target}
+        parents = {int(parent[target]) for child in children for target in targets[child] if target}
+        if not parents:
+            continue
         higher = above[node]
         while not targets[higher]:
             higher = above[higher]
         stays = {new_node for target in targets[higher] for new_node in _line_up(target, parent)}
-        if parents and not parents & (stays | {0, -1}):
+        if not parents & (stays | {0, -1}):
             if 2 * sum(bool(targets[child]) for child in children) >= len(children):
                 targets[node] = sorted(parents)
                 doubtful.pop(node, None)
@@ -158,9 +167,9 @@ def _follow_children(
     return count
 
 
-def _line_up(node: int, parent: list[int]) -> list[int]:
+def _line_up(node: int, parent: IntArray) -> list[int]:
     line = [node]
     while node > 0:
-        node = parent[node]
+        node = int(parent[node])
         line.append(node)
     return line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -9,6 +10,7 @@ from itertools import combinations
 __all__ = ["near_pairs", "plain_key"]
 
 _SIGNS = frozenset("+-#<>=*%!")
+_NO_LETTERS = re.compile(r"[^a-z0-9]+")
 _SHORTEST = 5  # letters; in shorter names one letter makes another word
 _MOST_ALIKE = 50  # with more names that differ at one place, such as codes, none is another's misspelling
 
@@ -25,6 +27,8 @@ def plain_key(name: str) -> str:
         >>> plain_key("HIV+") == plain_key("HIV-")
         False
     """
+    if name.isascii() and _SIGNS.isdisjoint(name):
+        return " ".join(_NO_LETTERS.split(name.lower())).strip() or name
     plain = "".join(c for c in unicodedata.normalize("NFKD", name).casefold() if not unicodedata.combining(c))
     padded = f" {plain} "
     letters = "".join(

@@ -134,9 +134,9 @@ class Statements:
         if not ids:
             raise TaxonomyError("it has neither classes (rdfs:subClassOf) nor concepts (skos:broader)")
         schemes = self._schemes(ids) if is_thesaurus else {}
-        if not is_thesaurus:  # a class that is only named as a parent, if anything is said of it
-            named = dict.fromkeys(parent for id in ids for parent in up.get(id, ()))
-            ids += [id for id in named if id not in nodes and self._texts["label"].get(id)]
+        # one that is only named as a parent, if it has a name itself
+        named = dict.fromkeys(parent for id in ids for parent in up.get(id, ()))
+        ids += [id for id in named if id not in nodes and self._is_named(id)]
         deprecated = [id for id in ids if id in self._deprecated]
         if deprecated:
             gone = set(deprecated)
@@ -168,6 +168,11 @@ class Statements:
         if not top or any(len(set(schemes)) > 1 for schemes in top.values()):
             return {}
         return {id: schemes[0] for id, schemes in top.items()}
+
+    def _is_named(self, id: str) -> bool:
+        return any(self._texts[kind].get(id) for kind in ("name", "label")) or bool(
+            self._links["name"].get(id)
+        )
 
     def _by_short_id(self, id: str, terms: dict[str, Term]) -> str:
         return id if id in terms else f"{_OBO}{id.replace(':', '_')}"

@@ -95,6 +95,8 @@ class _Reader:
     def _parse(self, data: bytes, *, is_last: bool) -> None:
         try:
             self._parser.Parse(data, is_last)
+        except TaxonomyError:
+            raise
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
             raise TaxonomyError(f"line {error.lineno}: not readable as XML: {reason}") from None
