@@ -20,7 +20,7 @@ from labeltree.taxonomy.files.entries import Entries, entries_from_edges
 from labeltree.taxonomy.files.saved_document import document_from, entries_from_document
 from labeltree.taxonomy.files.taxonomy_files import read_taxonomy, write_taxonomy
 from labeltree.taxonomy.label_index import Label, LabelIndex
-from labeltree.taxonomy.naming import clean_name, repeated_siblings, tidy
+from labeltree.taxonomy.naming import clean_names, repeated_siblings
 from labeltree.taxonomy.numbering import IntArray, Numbering, number
 from labeltree.taxonomy.version_history import Revision, checked_release
 
@@ -77,7 +77,7 @@ class NamedGraph:
     """Whether a node may have more than one parent."""
 
     def __init__(self, entries: Entries) -> None:
-        names = [tidy(name) or clean_name(name, f"node {i}") for i, name in enumerate(entries.names)]
+        names = clean_names(entries.names)
         children, parents = _checked_edges(names, entries)
         numbering = number(names, children, parents)
         if len(names) < 2:

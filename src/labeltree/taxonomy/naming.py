@@ -2,6 +2,7 @@
 
 import difflib
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ from labeltree.errors import TaxonomyError
 
 __all__ = [
     "clean_name",
+    "clean_names",
     "is_missing",
     "join_path",
     "near_names",
@@ -21,6 +23,7 @@ __all__ = [
     "tidy",
 ]
 
+_MIXER = 0x1E3779B97F4A7C15
 MANY_NAMES = 20_000
 """With more names than this, only those with the same first letter are compared, to be quick."""
 
@@ -43,6 +46,21 @@ def tidy(name: object) -> str:
     """
     text = name.strip() if isinstance(name, str) else ""
     return text if text.isprintable() else ""
+
+
+def clean_names(names: Sequence[object]) -> list[str]:
+    """The names of nodes, each as `clean_name` returns it.
+
+    Raises:
+        TaxonomyError: If one is empty, or not one line of text; the message gives its number.
+    """
+    try:
+        stripped = list(map(str.strip, names))  # type: ignore[arg-type]
+    except TypeError:
+        stripped = []
+    if all(stripped) and len(stripped) == len(names) and "".join(stripped).isprintable():
+        return stripped
+    return [tidy(name) or clean_name(name, f"node {i}") for i, name in enumerate(names)]
 
 
 def clean_name(name: object, where: str) -> str:
@@ -109,12 +127,16 @@ def repeated_siblings(
         children: (E,) the child of each edge, an index of `names`.
         parents: (E,) the parent of each edge.
     """
-    first: dict[str, int] = {}
-    alike = np.fromiter((first.setdefault(name, i) for i, name in enumerate(names)), np.int64, len(names))
-    keys = parents * len(names) + alike[children]
+    hashes = np.fromiter(map(hash, names), np.int64, len(names))
+    keys = hashes[children] ^ (
+        parents * _MIXER
+    )  # edges of one parent and name have one key; others hardly do
     ascending = np.sort(keys)
-    repeated = np.unique(ascending[1:][ascending[1:] == ascending[:-1]])
-    return np.flatnonzero(np.isin(keys, repeated)) if len(repeated) else repeated
+    twice = ascending[1:][ascending[1:] == ascending[:-1]]
+    edges = np.flatnonzero(np.isin(keys, twice)) if len(twice) else np.empty(0, dtype=np.int64)
+    ends = [(int(parents[edge]), names[int(children[edge])]) for edge in edges]
+    counts = Counter(ends)
+    return edges[np.array([counts[one] > 1 for one in ends], dtype=bool)]
 
 
 def some(names: Iterable[str], limit: int = 5) -> str:

@@ -91,10 +91,13 @@ def number(
     while stack:
         node = stack.pop()
         order.append(node)
-        if unnumbered is None:
-            stack += below[start[node] : start[node + 1]]
+        first, end = start[node], start[node + 1]
+        if first == end:
             continue
-        for one in below[start[node] : start[node + 1]]:
+        if unnumbered is None:
+            stack += below[first:end]
+            continue
+        for one in below[first:end]:
             unnumbered[one] -= 1
             if not unnumbered[one]:
                 stack.append(one)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -76,7 +77,9 @@ class TaxonomyMapping:
             raise TaxonomyError("the root of a taxonomy cannot become another node than the root")
         self.old, self.new = old, new
         self.targets, self._places = _complete(old, new, targets)
-        gone = [one or set(several) == {0} for one, several in zip(gone, targets, strict=True)]
+        gone = [
+            one or (bool(several) and not any(several)) for one, several in zip(gone, targets, strict=True)
+        ]
         gone[0] = False
         self._gone = gone
 
@@ -190,33 +193,54 @@ class TaxonomyMapping:
         """
         from labeltree.taxonomy.versions.matching import carry_on
 
-        targets = [list(several) for several in self.targets]
+        targets, _, _ = self._followed
+        targets = list(targets)
         removed = list(self._gone)
-        parent = self.old.numbering.main_parent.tolist()
         taken: set[int] = set()
         for guess in guesses:
             if guess.node in taken:
                 continue
             taken.add(guess.node)
-            targets[guess.node], removed[guess.node] = list(guess.targets), False
-        for node in range(1, len(targets)):
-            if removed[node] and targets[node] == [self._places[parent[node]]]:
-                targets[node] = []  # where the parent goes now
+            targets[guess.node], removed[guess.node] = guess.targets, False
         carry_on(self.old, self.new, targets)
         removed = [gone and not several for gone, several in zip(removed, targets, strict=True)]
         return TaxonomyMapping(self.old, self.new, targets, removed)
 
+    @cached_property
+    def _followed(self) -> tuple[list[tuple[int, ...]], list[int], set[int]]:
+        """The targets without those of removed nodes that only follow their parents; these; all targets."""
+        parent = self.old.numbering.main_parent
+        left = [
+            node
+            for node in range(1, self.old.num_nodes)
+            if self._gone[node] and self.targets[node] == (self._places[parent[node]],)
+        ]
+        targets = list(self.targets)
+        for node in left:
+            targets[node] = ()
+        return targets, left, {target for several in targets for target in several}
+
     def _carry_down(self, guess: Guess) -> Guess:
         """A guess about an inner node with the changes of the nodes below that it brings."""
-        if not self.old.children(guess.node):
+        from labeltree.taxonomy.versions.matching import carry_on
+
+        targets, left, sourced = self._followed
+        end = guess.node + 1 + self.old.num_below(guess.node)
+        below = left[bisect_right(left, guess.node) : bisect_left(left, end)]
+        if not below:
             return guess
-        after = self.with_guesses([guess])
-        below = [
-            Change("move", self.old.path(node), (self.new.path(after._places[node]),), follows=True)
-            for node in range(guess.node + 1, guess.node + 1 + self.old.num_below(guess.node))
-            if after._is_exact(node) and after.targets[node] != self.targets[node]
+        before = targets[guess.node]
+        targets[guess.node] = guess.targets
+        carry_on(self.old, self.new, targets, below, sourced | set(guess.targets))
+        changes = [
+            Change("move", self.old.path(node), (self.new.path(targets[node][0]),), follows=True)
+            for node in below
+            if len(targets[node]) == 1
         ]
-        return replace(guess, below=tuple(below))
+        targets[guess.node] = before
+        for node in below:
+            targets[node] = ()
+        return replace(guess, below=tuple(changes))
 
     def save(self, path: str | os.PathLike[str], guesses: Sequence[Guess] = ()) -> None:
         """Write the mapping as YAML, one line a change, and guesses as comments; see `load`."""
@@ -274,7 +298,8 @@ def _complete(old: Taxonomy, new: Taxonomy, targets: Sequence[Sequence[int]]) ->
     completed: list[tuple[int, ...]] = [(0,)]
     nodes = [0]
     for node in range(1, old.num_nodes):
-        several = tuple(sorted({int(target) for target in targets[node]}))
+        given = targets[node]
+        several = given if type(given) is tuple and len(given) < 2 else tuple(sorted(set(map(int, given))))
         if several and not (several[0] >= 0 and several[-1] < new.num_nodes):
             raise TaxonomyError(
                 f"the targets of {old.path_name(node)!r} are {list(several)}; the new taxonomy has nodes 0 "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Matching", "carry_on", "match_nodes", "match_versions"]
 
 _NO_CLASS = PLACEHOLDERS | REMAINDERS
+Nodes = tuple[int, ...]
 
 
 class Matching(NamedTuple):
@@ -73,12 +74,12 @@ def _match(source: Graph, target: Graph) -> tuple[list[int], list[int]]:
 
 def match_versions(
     old: Taxonomy, new: Taxonomy, synonyms: Mapping[str, str]
-) -> tuple[list[list[int]], list[Guess]]:
+) -> tuple[list[Nodes], list[Guess]]:
     """The targets of every old node that are certain, and guesses; see `TaxonomyMapping.between`."""
-    targets = [[] if node < 0 else [node] for node in _match(old, new)[0]]
+    targets: list[Nodes] = [() if node < 0 else (node,) for node in _match(old, new)[0]]
     for node, there in enumerate(targets):  # a class called "other" is hardly the same one elsewhere
         if there and plain_name(old.names[node]) in _NO_CLASS and new.path(there[0]) != old.path(node):
-            there.clear()
+            targets[node] = ()
     for name, accepted in synonyms.items():
         place = new.candidates(accepted)
         for node in old.candidates(name) if place else ():
@@ -88,33 +89,46 @@ def match_versions(
                     "its path"
                 )
             if node and new.follow(old.path(node)) is None:
-                targets[node] = [place[0]] if place[0] else []
+                targets[node] = (place[0],) if place[0] else ()
     return targets, guesses_of(old, new, targets, carry_on(old, new, targets))
 
 
-def carry_on(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> dict[int, list[int]]:
+def carry_on(
+    old: Taxonomy,
+    new: Taxonomy,
+    targets: list[Nodes],
+    left: Sequence[int] | None = None,
+    sourced: set[int] | None = None,
+) -> dict[int, list[int]]:
     """Match nodes that are left by where their parents and children went, in place.
 
     Args:
         old: The old version.
         new: The new version.
         targets: For every old node its new nodes; none for those that are left.
+        left: The old nodes that are left; None to look for them.
+        sourced: All targets, extended in place; None to look for them.
 
     Returns:
         Of further inner nodes the new nodes where less than half of their children went, which is doubtful.
     """
     doubtful: dict[int, list[int]] = {}
-    left = [node for node in range(1, old.num_nodes) if not targets[node]]
-    while left and _follow_children(old, new, targets, left, doubtful) + _follow_parents(
-        old, new, targets, left
+    if left is None:
+        left = [node for node in range(1, old.num_nodes) if not targets[node]]
+    if sourced is None:
+        sourced = {target for several in targets for target in several}
+    while left and (
+        _follow_children(old, new, targets, left, sourced, doubtful)
+        + _follow_parents(old, new, targets, left, sourced)
     ):
         left = [node for node in left if not targets[node]]
     return doubtful
 
 
-def _follow_parents(old: Taxonomy, new: Taxonomy, targets: list[list[int]], left: list[int]) -> int:
+def _follow_parents(
+    old: Taxonomy, new: Taxonomy, targets: list[Nodes], left: Sequence[int], sourced: set[int]
+) -> int:
     """Match nodes that are left to the one of their name where their parent went; returns how many were."""
-    sourced = {target for several in targets for target in several}
     named: dict[int, dict[str, int]] = {}  # by name, the children of new nodes that were asked for
     parent = old.numbering.main_parent
     count = 0
@@ -126,7 +140,7 @@ def _follow_parents(old: Taxonomy, new: Taxonomy, targets: list[list[int]], left
             named[above[0]] = {new.names[child]: child for child in new.children(above[0])}
         there = named[above[0]].get(old.names[node])
         if there is not None and there not in sourced:
-            targets[node] = [there]
+            targets[node] = (there,)
             sourced.add(there)
             count += 1
     return count
@@ -135,8 +149,9 @@ def _follow_parents(old: Taxonomy, new: Taxonomy, targets: list[list[int]], left
 def _follow_children(
     old: Taxonomy,
     new: Taxonomy,
-    targets: list[list[int]],
-    left: list[int],
+    targets: list[Nodes],
+    left: Sequence[int],
+    sourced: set[int],
     doubtful: dict[int, list[int]],
 ) -> int:
     """Match inner nodes that are left to the parents of what their children became, the finest first.
@@ -159,7 +174,8 @@ def _follow_children(
         stays = {new_node for target in targets[higher] for new_node in _line_up(target, parent)}
         if not parents & (stays | {0, -1}):
             if 2 * sum(bool(targets[child]) for child in children) >= len(children):
-                targets[node] = sorted(parents)
+                targets[node] = tuple(sorted(parents))
+                sourced |= parents
                 doubtful.pop(node, None)
                 count += 1
             else:

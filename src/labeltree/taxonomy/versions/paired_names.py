@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 
 from labeltree.taxonomy.numbering import IntArray
@@ -24,10 +26,10 @@ class PairedNames:
     """
 
     def __init__(self, old: Graph, new: Graph) -> None:
-        numbers: dict[str, int] = {}
+        numbers = dict.fromkeys(chain(old.names, new.names), 0)
+        numbers = dict(zip(numbers, range(len(numbers)), strict=True))
         self.old, self.new = (
-            np.fromiter((numbers.setdefault(name, len(numbers)) for name in tree.names), np.int64, len(tree))
-            for tree in (old, new)
+            np.fromiter(map(numbers.__getitem__, tree.names), np.int64, len(tree)) for tree in (old, new)
         )
         self.count = len(numbers)
         children, parents = new.numbering.edges
