@@ -1,5 +1,7 @@
 """Small files of published forms of ontologies, thesauri and phylogenies; what they say is made up."""
 
+from pathlib import Path
+
 RDF = (
     'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:owl="http://www.w3.org/2002/07/owl#" '
     'xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#"'
@@ -178,3 +180,10 @@ end;
     ),
     "ncbi/merged.dmp": "12\t|\t4\t|\n13\t|\t99\t|\n",
 }
+
+
+def write_ontology_files(folder: Path) -> None:
+    """Write all of them into a folder."""
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")

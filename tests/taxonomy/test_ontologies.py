@@ -16,7 +16,7 @@ from labeltree.api.taxonomies import open_taxonomy
 from labeltree.taxonomy import Taxonomy, TaxonomyError, load_taxonomy
 from labeltree.taxonomy.files.ontologies import xml_events
 from labeltree.taxonomy.forms import read_form
-from ontology_files import FILES, RDF
+from ontology_files import FILES, RDF, write_ontology_files
 
 
 @pytest.fixture(autouse=True)
@@ -33,9 +33,7 @@ def _no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with all files."""
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text, "utf-8")
+    write_ontology_files(tmp_path)
     return tmp_path
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import os
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -122,7 +124,8 @@ class TaxonomyMapping:
 
     @cached_property
     def _changes(self) -> tuple[Change, ...]:
-        return tuple(changes_of(self.old, self.new, self.targets, self._places, self._gone))
+        with _no_cycle_search():
+            return tuple(changes_of(self.old, self.new, self.targets, self._places, self._gone))
 
     def changes(self) -> list[Change]:
         """What changed, old nodes first in their order, then new nodes that are no old one."""
@@ -183,8 +186,9 @@ class TaxonomyMapping:
         from labeltree.taxonomy.versions.matching import match_versions
 
         _check_trees(old, new)
-        certain, guesses = match_versions(old, new, synonyms or {})
-        return cls(old, new, certain), guesses
+        with _no_cycle_search():
+            certain, guesses = match_versions(old, new, synonyms or {})
+            return cls(old, new, certain), guesses
 
     def with_guesses(self, guesses: Sequence[Guess]) -> TaxonomyMapping:
         """The mapping with these guesses taken as right, and what follows from them for the nodes below.
@@ -270,6 +274,18 @@ class TaxonomyMapping:
         from labeltree.taxonomy.versions.mapping_file import read_mapping
 
         return cls(*read_mapping(path, old, new))
+
+
+@contextmanager
+def _no_cycle_search() -> Iterator[None]:
+    """Let Python not look for cycles among millions of tuples of numbers, which have none."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _check_trees(old: Taxonomy, new: Taxonomy) -> None:

@@ -42,8 +42,8 @@ def near_pairs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Pairs of positions of names that differ by one letter inserted, left out, replaced, or two swapped.
 
     Case does not count. Left out are short names, names whose first letters differ (`typical`,
-    `atypical`), names that differ in a digit, such as codes, and names of which more than 50 differ at one
-    place. The search takes time in proportion to the letters of all names.
+    `atypical`), names that differ within a word that has a digit, such as a code, and names of which more
+    than 50 differ at one place. The search takes time in proportion to the letters of all names.
 
     Args:
         names: n names.
@@ -72,7 +72,7 @@ def near_pairs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _one_apart(first: str, second: str) -> bool:
-    """Whether one letter makes the difference, and it is no digit."""
+    """Whether one letter makes the difference, within a word without a digit."""
     if first == second:
         return False
     start = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), -1)
@@ -81,7 +81,14 @@ def _one_apart(first: str, second: str) -> bool:
     if not start:
         return False
     ends = (first[start:], second[start:])
-    if any(c.isdigit() for c in (ends[0][:1] + ends[1][:1])):
+    if any(c.isdigit() for name in (first, second) for c in _word_at(name, start)):
         return False
     (a, b) = ends
     return a[1:] == b or a == b[1:] or a[1:] == b[1:] or (a[:2] == b[:2][::-1] and a[2:] == b[2:])
+
+
+def _word_at(text: str, place: int) -> str:
+    """What stands around a place between blanks."""
+    begin = text.rfind(" ", 0, place) + 1
+    end = text.find(" ", place)
+    return text[begin:] if end < 0 else text[begin:end]
