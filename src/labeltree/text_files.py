@@ -67,7 +67,7 @@ def open_unpacked(path: str | os.PathLike[str]) -> IO[bytes]:
     Raises:
         OSError: If it cannot be opened, or is a pipe, socket or device.
     """
-    check_regular(path)
+    check_regular(Path(path))
     packing = split_packed(path)[1]
     if packing == ".gz":
         return cast(IO[bytes], gzip.open(path, "rb"))

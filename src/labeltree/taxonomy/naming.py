@@ -136,7 +136,8 @@ def repeated_siblings(
     edges = np.flatnonzero(np.isin(keys, twice)) if len(twice) else np.empty(0, dtype=np.int64)
     ends = [(int(parents[edge]), names[int(children[edge])]) for edge in edges]
     counts = Counter(ends)
-    return edges[np.array([counts[one] > 1 for one in ends], dtype=bool)]
+    repeated: NDArray[np.int64] = edges[np.array([counts[one] > 1 for one in ends], dtype=bool)]
+    return repeated
 
 
 def some(names: Iterable[str], limit: int = 5) -> str:

@@ -125,7 +125,7 @@ def entries_from_phyloxml(file: OpenedFile) -> Entries:
     kinds = ("name", "scientific_name", "common_name", "code")
     names = [next((texts[kind] for kind in kinds if kind in texts), "") for texts in known]
     aliases = [
-        [text for kind in (*kinds, "synonym", "id") if (text := texts.get(kind)) and text != name]
+        [text for kind in (*kinds, "synonym", "id") if (text := texts.get(kind, "")) and text != name]
         for texts, name in zip(known, names, strict=True)
     ]
     entries = entries_of_tree(fill_names(names, parents, lines, file.root_name), parents)

@@ -186,13 +186,10 @@ class Statements:
 
     def _language(self, ids: Iterable[str], file: OpenedFile) -> str:
         """English if most have names in it, or else the commonest language."""
-        counts = Counter(
-            language
-            for id in ids
-            for language in {
-                language for _, language in self._texts["name"].get(id) or self._texts["label"].get(id, ())
-            }
-        )
+        counts: Counter[str] = Counter()
+        for id in ids:
+            texts = self._texts["name"].get(id) or self._texts["label"].get(id) or []
+            counts.update({language for _, language in texts})
         if not counts:
             return ""
         commonest, most = counts.most_common(1)[0]

@@ -227,7 +227,7 @@ class _Dumps:
         return [pa.concat_arrays(column.chunks) for column in table.columns]
 
     @contextmanager
-    def _open(self, name: str) -> Iterator[IO[bytes]]:
+    def _open(self, name: str) -> Iterator[_Limited]:
         if self._archive is None:
             beside = self._beside(name)
             assert beside is not None

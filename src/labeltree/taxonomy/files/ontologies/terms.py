@@ -61,7 +61,7 @@ def entries_from_terms(terms: Mapping[str, Term], file: OpenedFile, root_title: 
     for id, term in terms.items():
         above = [parent for parent in dict.fromkeys(term.parents) if parent in terms and parent != id]
         absent |= dict.fromkeys(parent for parent in term.parents if parent not in terms)
-        pairs += [(id, parent) for parent in above or [None]]
+        pairs += [(id, parent) for parent in above] or [(id, None)]
     if absent:
         many = f"{len(absent):,} parents are" if len(absent) > 1 else "one parent is"
         file.note(f"{many} no classes of this file and left out, such as {next(iter(absent))!r}")
