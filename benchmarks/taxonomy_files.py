@@ -144,10 +144,8 @@ def measure(size: Size) -> Results:
         kingdom.write(work / "new")
         del kingdom
         for what, words in (
-            ("show, two levels", ["show", "old", "--depth", "2", "--children", "5"]),
             ("check", ["check", "old"]),
             ("map to the next release", ["map", "old", "new", "--out", "map.yaml"]),
-            ("diff", ["diff", "old", "new"]),
         ):
             given = [str(work / word) if word in ("old", "new", "map.yaml") else word for word in words]
             rows.append([what, *run(["taxonomy", *given])])

@@ -62,6 +62,8 @@ def open_taxonomy(
     from labeltree.taxonomy.files.ontologies.taxdump import is_taxdump
 
     path = Path(name)
+    if is_taxdump(path):
+        return load_taxonomy(path), None
     if path.is_dir():
         from labeltree.lazy import torch
         from labeltree.runs import RunFolder
@@ -69,8 +71,6 @@ def open_taxonomy(
         if (run := RunFolder(path)).recipe.is_file() and run.taxonomy.is_file():
             nodes = torch.from_numpy(run.load_samples().nodes) if run.samples.is_file() else None
             return run.load_taxonomy(), nodes
-    if is_taxdump(path):
-        return load_taxonomy(path), None
     if (shards := find_shards(name)) is not None:
         return shard_labels(shards)
     if path.is_dir():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.entries import Entries
-from labeltree.taxonomy.files.ontologies.terms import Term, entries_from_terms, plain_text
+from labeltree.taxonomy.files.ontologies.ontology_terms import Term, entries_from_terms, plain_text
 from labeltree.taxonomy.files.ontologies.xml_events import xml_events
 
 if TYPE_CHECKING:

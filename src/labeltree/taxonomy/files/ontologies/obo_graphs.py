@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from labeltree.taxonomy.files.entries import Entries
 from labeltree.taxonomy.files.nested import Pairs
+from labeltree.taxonomy.files.ontologies.ontology_terms import Term, entries_from_terms, plain_text
 from labeltree.taxonomy.files.ontologies.statements import short_id
-from labeltree.taxonomy.files.ontologies.terms import Term, entries_from_terms, plain_text
 
 if TYPE_CHECKING:
     from labeltree.taxonomy.files.opened_file import OpenedFile

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.entries import Entries, entries_of_tree
 from labeltree.taxonomy.files.newick import entries_from_newick, fill_names
-from labeltree.taxonomy.files.ontologies.terms import plain_text
+from labeltree.taxonomy.files.ontologies.ontology_terms import plain_text
 from labeltree.taxonomy.files.ontologies.xml_events import xml_events
 
 if TYPE_CHECKING:

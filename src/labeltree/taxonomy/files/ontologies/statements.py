@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.entries import Entries
-from labeltree.taxonomy.files.ontologies.terms import Term, entries_from_terms, plain_text
+from labeltree.taxonomy.files.ontologies.ontology_terms import Term, entries_from_terms, plain_text
 
 if TYPE_CHECKING:
     from labeltree.taxonomy.files.opened_file import OpenedFile

@@ -127,7 +127,7 @@ def _names(
     import pyarrow.compute as pc
 
     numbers, texts, unique, kind = dumps.columns(
-        "names.dmp", {0: "int64", 2: "string", 4: "string", 6: "string"}, _without_others
+        "names.dmp", {0: "int64", 2: "string", 4: "string", 6: "string"}, _drop_other_kinds
     )
     node = _places(ids, order, numbers.to_numpy())
     is_scientific = pc.equal(kind, "scientific name").to_numpy(zero_copy_only=False)
@@ -160,7 +160,7 @@ def _names(
     return names, DumpAliases(ids, further, further_texts)
 
 
-def _without_others(batch: Any) -> Any:
+def _drop_other_kinds(batch: Any) -> Any:
     """The rows of names.dmp without classes of names that are not read."""
     import pyarrow as pa
     import pyarrow.compute as pc
