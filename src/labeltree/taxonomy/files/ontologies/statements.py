@@ -156,7 +156,7 @@ class Statements:
             terms[id] = Term(name, parents, self._aliases(id, language), f"the class {short_id(id)!r}")
         for id in deprecated:
             for other in self._links["replaced"].get(id, ()):
-                other = self._by_short_id(other, terms)
+                other = self._full_id(other, terms)
                 if other in terms:
                     terms[other].aliases += [short_id(id), id]
         entries = entries_from_terms(terms, file, title)
@@ -174,7 +174,7 @@ class Statements:
             self._links["name"].get(id)
         )
 
-    def _by_short_id(self, id: str, terms: dict[str, Term]) -> str:
+    def _full_id(self, id: str, terms: dict[str, Term]) -> str:
         return id if id in terms else f"{_OBO}{id.replace(':', '_')}"
 
     def _resolve_labels(self) -> None:

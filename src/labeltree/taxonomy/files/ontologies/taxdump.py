@@ -8,6 +8,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, overload
 
@@ -99,7 +100,7 @@ class DumpAliases(Sequence[tuple[str, ...]]):
 
     def __init__(self, ids: IntArray, nodes: IntArray, texts: Any) -> None:
         by_node = np.argsort(nodes, kind="stable")
-        self._ids, self._texts = ids, texts.take(by_node)
+        self._ids, self._texts = ids, texts.take(_indices(by_node))
         self._start = np.searchsorted(nodes[by_node], np.arange(len(ids) + 1))
 
     def __len__(self) -> int:
@@ -133,7 +134,7 @@ def _names(
     is_scientific = pc.equal(kind, "scientific name").to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(is_scientific & (node >= 0))
     names: list[str] = [""] * len(ids)
-    for place, name in zip(node[rows].tolist(), texts.take(rows).to_pylist(), strict=True):
+    for place, name in zip(node[rows].tolist(), texts.take(_indices(rows)).to_pylist(), strict=True):
         names[place] = name
     if nameless := [place for place, name in enumerate(names) if not name or name.isspace()]:
         for place in nameless:
@@ -150,22 +151,29 @@ def _names(
             )
         file.note(f"{len(repeated):,} siblings of one name are told apart by their unique names or numbers")
     rows = np.flatnonzero(~is_scientific & (node >= 0))
-    further, further_texts = node[rows], texts.take(rows)
+    further, further_texts = node[rows], texts.take(_indices(rows))
     if dumps.has("merged.dmp"):
         was, became = dumps.columns("merged.dmp", {0: "string", 2: "int64"})
         places = _places(ids, order, became.to_numpy())
         kept = np.flatnonzero(places >= 0)
         further = np.concatenate([further, places[kept]])
-        further_texts = pc.cast(pa.concat_arrays([further_texts, was.take(kept)]), pa.string())
+        further_texts = pc.cast(pa.concat_arrays([further_texts, was.take(_indices(kept))]), pa.string())
     return names, DumpAliases(ids, further, further_texts)
+
+
+def _indices(places: IntArray) -> Any:
+    """An array of pyarrow; its own way from numpy imports pandas."""
+    import pyarrow as pa
+
+    places = np.ascontiguousarray(places, dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)])
 
 
 def _drop_other_kinds(batch: Any) -> Any:
     """The rows of names.dmp without classes of names that are not read."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    return batch.filter(pc.invert(pc.is_in(batch.column(3), value_set=pa.array(_LEFT_OUT))))
+    return batch.filter(reduce(pc.and_, (pc.not_equal(batch.column(3), kind) for kind in _LEFT_OUT)))
 
 
 def _places(ids: IntArray, order: IntArray, wanted: IntArray) -> IntArray:
