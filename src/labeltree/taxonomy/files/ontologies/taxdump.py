@@ -8,7 +8,6 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, overload
 
@@ -74,7 +73,7 @@ def entries_from_taxdump(file: OpenedFile) -> Entries:
     """
     with _opened_dumps(file.path) as dumps:
         columns = dumps.columns("nodes.dmp", {0: "int64", 2: "int64"})
-        ids, above = (column.to_numpy() for column in columns)
+        ids, above = map(_numbers, columns)
         order = np.argsort(ids, kind="stable")
         parent = _places(ids, order, above)
         if len(repeated := np.flatnonzero(np.diff(ids[order]) == 0)):
@@ -130,8 +129,8 @@ def _names(
     numbers, texts, unique, kind = dumps.columns(
         "names.dmp", {0: "int64", 2: "string", 4: "string", 6: "string"}, _drop_other_kinds
     )
-    node = _places(ids, order, numbers.to_numpy())
-    is_scientific = pc.equal(kind, "scientific name").to_numpy(zero_copy_only=False)
+    node = _places(ids, order, _numbers(numbers))
+    is_scientific = _numbers(pc.cast(pc.equal(kind, _words("scientific name")[0]), pa.int64())) > 0
     rows = np.flatnonzero(is_scientific & (node >= 0))
     names: list[str] = [""] * len(ids)
     for place, name in zip(node[rows].tolist(), texts.take(_indices(rows)).to_pylist(), strict=True):
@@ -154,11 +153,25 @@ def _names(
     further, further_texts = node[rows], texts.take(_indices(rows))
     if dumps.has("merged.dmp"):
         was, became = dumps.columns("merged.dmp", {0: "string", 2: "int64"})
-        places = _places(ids, order, became.to_numpy())
+        places = _places(ids, order, _numbers(became))
         kept = np.flatnonzero(places >= 0)
         further = np.concatenate([further, places[kept]])
         further_texts = pc.cast(pa.concat_arrays([further_texts, was.take(_indices(kept))]), pa.string())
     return names, DumpAliases(ids, further, further_texts)
+
+
+def _numbers(column: Any) -> IntArray:
+    """The numbers of an array of pyarrow without gaps; its own way to numpy imports pandas."""
+    return np.frombuffer(column.buffers()[1], np.int64, len(column), 8 * column.offset)
+
+
+def _words(*words: str) -> Any:
+    """An array of pyarrow of words, as `_indices`."""
+    import pyarrow as pa
+
+    ends = np.cumsum([0, *(len(word.encode()) for word in words)], dtype=np.int32)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer("".join(words).encode())]
+    return pa.Array.from_buffers(pa.string(), len(words), buffers)
 
 
 def _indices(places: IntArray) -> Any:
@@ -173,7 +186,7 @@ def _drop_other_kinds(batch: Any) -> Any:
     """The rows of names.dmp without classes of names that are not read."""
     import pyarrow.compute as pc
 
-    return batch.filter(reduce(pc.and_, (pc.not_equal(batch.column(3), kind) for kind in _LEFT_OUT)))
+    return batch.filter(pc.invert(pc.is_in(batch.column(3), value_set=_words(*_LEFT_OUT))))
 
 
 def _places(ids: IntArray, order: IntArray, wanted: IntArray) -> IntArray:
