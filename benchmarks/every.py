@@ -36,6 +36,7 @@ SCRIPTS = (
     "sampler",
     "gpu",
     "taxonomy",
+    "taxonomy_files",
     "training_step",
     "proxies",
     "data",

@@ -17,6 +17,9 @@ TAXONOMIES = {
     "dag.csv": "child,parent\nroot,\npet,root\nmammal,root\ndog,pet\ndog,mammal\n",
     "paths.txt": "animal/dog\nanimal/cat\nplant/oak\n",
     "tree.nwk": "((dog,cat)animal,(oak)plant)root;\n",
+    "cells.nt": "<a:1> <http://www.w3.org/2004/02/skos/core#broader> <a:2> .\n",
+    "nodes.dmp": "1\t|\t1\t|\n2\t|\t1\t|\n",
+    "names.dmp": "1\t|\troot\t|\t\t|\tscientific name\t|\n2\t|\tcat\t|\t\t|\tscientific name\t|\n",
     "cells.obo": "[Term]\nid: C:1\nname: cell\n\n[Term]\nid: C:2\nname: neuron\nis_a: C:1\n",
 }
 COMMANDS = """
@@ -27,6 +30,8 @@ taxonomy show edges.csv
 taxonomy check paths.txt
 taxonomy show tree.nwk
 taxonomy show cells.obo
+taxonomy show nodes.dmp
+taxonomy show .
 taxonomy check dag.csv
 taxonomy convert old.yaml old.json
 taxonomy convert paths.csv paths.nwk

@@ -9,6 +9,7 @@ import lzma
 import os
 import re
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
@@ -23,11 +24,15 @@ __all__ = [
     "open_unpacked",
     "read_unpacked",
     "split_packed",
+    "unpacked_chunks",
 ]
 
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 """The suffixes of files that are unpacked while they are read."""
 _MOST = 2 << 30  # unpacked bytes that are read at once
+_CHUNK = 1 << 18
+_LONGEST_LINE = 1 << 27
+_MOST_PACKED = 250  # tables and ontologies are packed to a tenth
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -90,21 +95,48 @@ def read_unpacked(path: str | os.PathLike[str], most: int = _MOST) -> bytes:
 
     Raises:
         OSError: If it cannot be read.
-        ValueError: If its packing is damaged, or it holds more than `most` bytes; the message is the reason.
+        ValueError: If its packing is damaged, or it holds more than `most` bytes or a line of more than 128
+            MB; the message is the reason.
+    """
+    data, line = bytearray(), 0
+    for chunk in unpacked_chunks(path, most):
+        last = chunk.rfind(b"\n")
+        line = line + len(chunk) if last < 0 else len(chunk) - last - 1
+        if line > _LONGEST_LINE:
+            raise ValueError(f"line {data.count(10) + 1} is longer than {_LONGEST_LINE:,} bytes")
+        data += chunk
+    return bytes(data)
+
+
+def unpacked_chunks(path: str | os.PathLike[str], most: int = 2 * _MOST) -> Iterator[bytes]:
+    """The bytes of a file, unpacked, piece by piece.
+
+    Args:
+        path: The file.
+        most: Bytes that it may hold.
+
+    Raises:
+        OSError: If it cannot be read.
+        ValueError: If its packing is damaged, or it holds more; the message is the reason.
     """
     packing = split_packed(path)[1]
+    given = 0
+    plausible = max(64 << 20, _MOST_PACKED * os.path.getsize(path)) if packing else most
     try:
         with open_unpacked(path) as file:
-            data = file.read(most + 1)
+            while data := file.read(_CHUNK):
+                given += len(data)
+                if given > plausible:
+                    raise ValueError(f"unpacked, it is more than {_MOST_PACKED} times as large")
+                if given > most:
+                    raise ValueError(f"it holds more than {most:,} bytes{', unpacked' if packing else ''}")
+                yield bytes(data)
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise ValueError(f"its packing ({packing}) is damaged: {error}") from error
     except OSError as error:
         if packing and error.errno is None:
             raise ValueError(f"its packing ({packing}) is damaged: {error}") from error
         raise
-    if len(data) > most:
-        raise ValueError(f"it holds more than {most:,} bytes{', unpacked' if packing else ''}")
-    return bytes(data)
 
 
 def decode_text(data: bytes, encoding: str | None = None) -> DecodedText:

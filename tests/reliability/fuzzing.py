@@ -134,6 +134,7 @@ TARGETS = (
         weight=0.5,
     ),
     Target("taxonomy shown", ("trees/*",), "taxonomy show {file}", weight=6),
+    Target("ontology shown", ("ontologies/*", "ontologies/ncbi/*"), "taxonomy show {file}", weight=4),
     Target("taxonomy checked", ("trees/*",), "taxonomy check {file}", weight=2),
     Target("taxonomy converted", ("trees/*",), "taxonomy convert {file} {out}/tree.json", weight=2),
     Target("taxonomy converted to Newick", ("trees/*",), "taxonomy convert {file} {out}/tree.nwk"),

@@ -20,6 +20,7 @@ from PIL import Image
 from labeltree.cli.main import main
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
+from ontology_files import write_ontology_files
 from small_vocabulary import small_vocabulary
 
 for folder in ("named_datasets", "data"):  # their writers of official formats
@@ -122,6 +123,7 @@ def _taxonomies(root: Path) -> None:
     tree = Taxonomy.from_paths(CLASSES)
     for suffix in ("yaml", "json", "csv", "tsv", "txt", "nwk"):
         tree.save(folder / f"tree.{suffix}")
+    write_ontology_files(root / "ontologies")
     (folder / "nested.json").write_text('{"animal": {"dog": {}, "cat": {}}, "plant": ["rose", "fern"]}')
     (folder / "depths.csv").write_text("coarse,fine\nanimal,dog\nanimal,cat\nplant,rose\nplant,fern\n")
     graph = TaxonomyDAG.from_edges([("dog", "animal"), ("dog", "pet"), ("animal", "thing"), ("pet", "thing")])

@@ -158,9 +158,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(TaxonomyError, match=r"is a folder, not a file; Taxonomy.from_folders"):
         Taxonomy.from_file(tmp_path)
     with pytest.raises(
-        TaxonomyError, match=r"the suffix is '.nex', expected one of .json, .jsonld, .yaml, .yml"
+        TaxonomyError, match=r"the suffix is '.xyz', expected one of .json, .jsonld, .dmp, .zip"
     ):
-        Taxonomy.from_file(tmp_path / "tree.nex")
+        Taxonomy.from_file(tmp_path / "tree.xyz")
 
 
 def test_encodings_and_packings_are_read_with_a_note(

@@ -365,7 +365,7 @@ def test_zipped_checklists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         main(["taxonomy", "show", str(tmp_path / name)])
         assert "Vicia faba" in capsys.readouterr().out
     (tmp_path / "broken.zip").write_bytes(b"PK\x03\x04 no more")
-    with pytest.raises(TaxonomyError, match=r"broken.zip: no form of a .zip is in it: checklist"):
+    with pytest.raises(TaxonomyError, match=r"broken.zip: no form of a .zip is in it: .*checklist"):
         load_taxonomy(tmp_path / "broken.zip")
 
 

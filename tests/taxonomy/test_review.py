@@ -54,6 +54,22 @@ def test_what_is_right_is_left_alone() -> None:
     assert not changes(Taxonomy.from_paths([*sizes, *codes]))
 
 
+def test_codes_and_homonyms_are_left_alone() -> None:
+    codes = [f"{code}{end}" for code in ("S52.021", "S52.0", "S52-1x") for end in "ABCDEFGHJ"]
+    titles = [f"T{place}.0{end} Burn of a hand, {end}" for place in "12" for end in "AB"]
+    kingdoms = [
+        "Animalia/Chordata/Aves/Oenanthe/a",
+        "Animalia/Mollusca/Prunella/b",
+        "Plantae/Tracheophyta/Apiales/Oenanthe/c",
+        "Plantae/Tracheophyta/Lamiales/Prunella/d",
+    ]
+    assert not changes(Taxonomy.from_paths([*codes, *titles, "vitamin B12", "vitamin D12", *kingdoms]))
+    twice = ["Plantae/Tracheophyta/Apiales/Oenanthe/c", "Plantae/Tracheophyta/Asterales/Oenanthe/e"]
+    assert changes(Taxonomy.from_paths(twice)) == {
+        "merge: Plantae/Tracheophyta/Asterales/Oenanthe -> Plantae/Tracheophyta/Apiales/Oenanthe"
+    }
+
+
 def test_findings_of_the_same_nodes_come_later() -> None:
     tree = Taxonomy.from_paths(["a/x1", "a/y1", "b/sparrow", "b/sparow", "b/sparows"])
     found = review(tree)

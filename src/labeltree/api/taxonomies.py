@@ -65,8 +65,11 @@ def open_taxonomy(
     from labeltree.data.shards.finding import find_shards
     from labeltree.data.tables.table_source import shard_labels
     from labeltree.taxonomy import load_taxonomy
+    from labeltree.taxonomy.files.ontologies.taxdump import is_taxdump
 
     path = Path(name)
+    if is_taxdump(path):
+        return load_taxonomy(path), None
     if path.is_dir():
         from labeltree.lazy import torch
         from labeltree.runs import RunFolder

@@ -149,14 +149,16 @@ def _warn_of_repeated(tree: Graph) -> str:
 
 
 def _look_alikes(tree: Graph) -> str:
-    seen: dict[tuple[int, str], int] = {}
-    pairs = []
-    names, children, parents, *_ = tree.entries()
-    plain = [" ".join(name.casefold().replace("_", " ").replace("-", " ").split()) for name in names]
-    for node, parent in zip(children, parents, strict=True):
-        first = seen.setdefault((parent, plain[node]), node)
-        if first != node:
-            pairs.append(f"{tree.path_name(first)!r} and {tree.path_name(node)!r}")
+    start, children = (values.tolist() for values in (tree.numbering.child_start, tree.numbering.children))
+    alike = []
+    for parent in np.flatnonzero(tree.numbering.num_children > 1).tolist():
+        seen: dict[str, int] = {}
+        for node in children[start[parent] : start[parent + 1]]:
+            plain = " ".join(tree.names[node].casefold().replace("_", " ").replace("-", " ").split())
+            first = seen.setdefault(plain, node)
+            if first != node:
+                alike.append((node, parent, first))
+    pairs = [f"{tree.path_name(first)!r} and {tree.path_name(node)!r}" for node, _, first in sorted(alike)]
     if not pairs:
         return ""
     more = f", and {len(pairs) - 3} more pairs" if len(pairs) > 3 else ""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from labeltree.errors import TaxonomyError
 from labeltree.lazy import torch
 from labeltree.taxonomy.files.breadcrumbs import spaced_path
 from labeltree.taxonomy.naming import is_missing, join_path, near_names, nearest_hint, some, split_path
+from labeltree.taxonomy.numbering import IntArray
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,33 +31,69 @@ class LabelIndex:
     a leading `/` is never read as a name; `/` alone is the root. A name that is not there as it is written is
     sought composed and decomposed, as Unicode has accented letters.
 
+    What is looked up by name, path or alias is made when it is first needed.
+
     Args:
         names: The name of each node.
-        main_parent: For each node the parent that `path` uses, -1 for the root.
-        parents: The parent of each edge; in a DAG every path of a node is accepted.
-        children: The child of each edge.
-        aliases: What else each node is called; looked up where no name and no path is the label.
+        main_parent: (N,) for each node the parent that `path` uses, -1 for the root.
+        parents: (E,) the parent of each edge; in a DAG every path of a node is accepted.
+        children: (E,) the child of each edge.
+        aliases: Gives what else each node is called; looked up where no name and no path is the label.
     """
 
     def __init__(
         self,
         names: Sequence[str],
-        main_parent: Sequence[int],
-        parents: Iterable[int],
-        children: Iterable[int],
-        aliases: Sequence[Sequence[str]] = (),
+        main_parent: IntArray,
+        parents: IntArray,
+        children: IntArray,
+        aliases: Callable[[], Sequence[Sequence[str]]] = tuple,
     ) -> None:
-        self._names = names
-        self._parent = main_parent
-        self._child = {(above, names[node]): node for above, node in zip(parents, children, strict=True)}
-        self._named: dict[str, list[int]] = {}
-        for v in range(1, len(names)):
-            self._named.setdefault(names[v], []).append(v)
-        self._named.setdefault(names[0], [0])  # the root is found by its name if no other node has it
-        self._aliased: dict[str, list[int]] = {}
-        for v, texts in enumerate(aliases):
+        self._names, self._main_parent = names, main_parent
+        self._parents, self._children, self._aliases = parents, children, aliases
+
+    @cached_property
+    def _parent(self) -> list[int]:
+        parents: list[int] = self._main_parent.tolist()
+        return parents
+
+    @cached_property
+    def _child(self) -> dict[tuple[int, str], int]:
+        """The child of each parent and name."""
+        children, names = self._children.tolist(), self._names
+        return {(above, names[v]): v for above, v in zip(self._parents.tolist(), children, strict=True)}
+
+    @cached_property
+    def _first(self) -> dict[str, int]:
+        """The first node of each name; the root has its name if no other node has it."""
+        first: dict[str, int] = {}
+        for v, name in enumerate(self._names):
+            if v:
+                first.setdefault(name, v)
+        first.setdefault(self._names[0], 0)
+        return first
+
+    @cached_property
+    def _further(self) -> dict[str, list[int]]:
+        """The nodes of each name that several have, without the first."""
+        further: dict[str, list[int]] = {}
+        for v, name in enumerate(self._names):
+            if v and self._first[name] != v:
+                further.setdefault(name, []).append(v)
+        return further
+
+    @cached_property
+    def _aliased(self) -> dict[str, list[int]]:
+        aliased: dict[str, list[int]] = {}
+        for v, texts in enumerate(self._aliases()):
             for text in texts:
-                self._aliased.setdefault(text, []).append(v)
+                aliased.setdefault(text, []).append(v)
+        return aliased
+
+    def _named(self, name: str) -> list[int]:
+        """The nodes of a name, ascending."""
+        first = self._first.get(name)
+        return [] if first is None else [first, *self._further.get(name, ())]
 
     def path(self, node: int) -> tuple[str, ...]:
         """Names from depth 1 to the node."""
@@ -70,8 +108,8 @@ class LabelIndex:
         if node == 0:
             return ROOT_PATH
         text = join_path(self.path(node))
-        named = self._named.get(text)
-        return text if named is None or named == [node] else ROOT_PATH + text
+        named = self._named(text)
+        return text if named in ([], [node]) else ROOT_PATH + text
 
     def follow(self, path: Sequence[str]) -> int | None:
         """The node at the end of a path of names, or None."""
@@ -118,10 +156,10 @@ class LabelIndex:
         node = self.follow(split_path(text))
         if text.startswith("/") and node is not None:
             return [node]
-        nodes = self._named.get(text, [])
+        nodes = self._named(text)
         if node is None and not nodes:
             for form in (text, *_forms(text)):
-                nodes = self._named.get(form, []) or self._aliased.get(form, [])
+                nodes = self._named(form) or self._aliased.get(form, [])
                 if nodes:
                     return nodes
         return nodes if node is None or node in nodes else sorted([node, *nodes])
@@ -176,8 +214,8 @@ class LabelIndex:
         path = split_path(label) if isinstance(label, str) else tuple(label)
         if len(path) <= 1 and isinstance(label, str):
             path = spaced_path(label)
-        if len(path) <= 1 or (isinstance(label, str) and near_names(label, self._named)):
-            hint = nearest_hint(label if isinstance(label, str) else "".join(label), self._named)
+        if len(path) <= 1 or (isinstance(label, str) and near_names(label, self._first)):
+            hint = nearest_hint(label if isinstance(label, str) else "".join(label), self._first)
         else:
             known = next(k for k in range(len(path), -1, -1) if self.follow(path[:k]) is not None)
             node = self.follow(path[:known])

@@ -20,8 +20,8 @@ from labeltree.taxonomy.files.entries import Entries, entries_from_edges
 from labeltree.taxonomy.files.saved_document import document_from, entries_from_document
 from labeltree.taxonomy.files.taxonomy_files import read_taxonomy, write_taxonomy
 from labeltree.taxonomy.label_index import Label, LabelIndex
-from labeltree.taxonomy.naming import clean_name, tidy
-from labeltree.taxonomy.numbering import Numbering, number
+from labeltree.taxonomy.naming import clean_names, repeated_siblings
+from labeltree.taxonomy.numbering import IntArray, Numbering, number
 from labeltree.taxonomy.version_history import Revision, checked_release
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class NamedGraph:
         release: What people call this version of the taxonomy, such as `2024`; None if nobody said. It
             matters neither for equality nor for `digest`, and only `.json` files keep it.
         history: The versions up to this one, the earliest first; perhaps none.
-        aliases: What else each node is called, such as an id or synonyms, in `.obo` files; empty for none.
+        aliases: What else each node is called, such as an id or synonyms of an ontology; empty for none.
             `find` takes an alias that is no node's name. Only `.json` files keep them.
         numbering: The arrays behind the tensors, for what is done without torch.
 
@@ -70,21 +70,21 @@ class NamedGraph:
     max_height: int
     release: str | None
     history: tuple[Revision, ...]
-    aliases: tuple[tuple[str, ...], ...]
     numbering: Numbering
+    _given_aliases: Sequence[Sequence[str]]
 
     _several_parents: ClassVar[bool] = True
     """Whether a node may have more than one parent."""
 
     def __init__(self, entries: Entries) -> None:
-        names = [tidy(name) or clean_name(name, f"node {i}") for i, name in enumerate(entries.names)]
-        _check_edges(names, entries)
-        numbering = number(names, entries.children, entries.parents)
+        names = clean_names(entries.names)
+        children, parents = _checked_edges(names, entries)
+        numbering = number(names, children, parents)
         if len(names) < 2:
             raise TaxonomyError("the taxonomy has no node below the root; give it at least one")
         self.__dict__.update(
             numbering=numbering,
-            names=[names[i] for i in numbering.order],
+            names=[names[i] for i in numbering.order.tolist()],
             num_nodes=len(names),
             num_edges=len(numbering.parents),
             num_leaves=int(numbering.is_leaf.sum()),
@@ -92,9 +92,15 @@ class NamedGraph:
             max_height=int(numbering.height[0]),
             release=entries.release,
             history=tuple(entries.history),
-            aliases=tuple(tuple(entries.aliases[i]) for i in numbering.order) if entries.aliases else (),
+            _given_aliases=entries.aliases,
         )
         self._check_siblings()
+
+    @cached_property
+    def aliases(self) -> tuple[tuple[str, ...], ...]:
+        """What else each node is called, such as an id or synonyms; empty if nothing says it."""
+        given = self._given_aliases
+        return tuple(tuple(given[i]) for i in self.numbering.order.tolist()) if len(given) else ()
 
     @cached_property
     def main_parent(self) -> Tensor:
@@ -201,7 +207,8 @@ class NamedGraph:
     @cached_property
     def digest(self) -> str:
         """A fingerprint of the names and parents of all nodes; release and history do not matter."""
-        document = self.to_dict()
+        child, parent = (ends.tolist() for ends in self.numbering.edges)
+        document = document_from(Entries(self.names, child, parent), self._several_parents)
         return hashlib.sha256(json.dumps([document["names"], document["parents"]]).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
@@ -228,8 +235,7 @@ class NamedGraph:
     @cached_property
     def _labels(self) -> LabelIndex:
         child, parent = self.numbering.edges
-        main_parent = self.numbering.main_parent.tolist()
-        return LabelIndex(self.names, main_parent, parent.tolist(), child.tolist(), self.aliases)
+        return LabelIndex(self.names, self.numbering.main_parent, parent, child, lambda: self.aliases)
 
     def path(self, node: int) -> tuple[str, ...]:
         """The names from depth 1 to the node, of the shortest path; the root's path is ()."""
@@ -365,24 +371,30 @@ class NamedGraph:
         )
 
     def _check_siblings(self) -> None:
-        children, parents = (ends.tolist() for ends in self.numbering.edges)
-        named = [(parent, self.names[child]) for child, parent in zip(children, parents, strict=True)]
-        if len(set(named)) < len(named):
-            (parent, name), _ = Counter(named).most_common(1)[0]
+        children, parents = self.numbering.edges
+        if len(repeated_siblings(self.names, children, parents)):
+            edges = zip(children.tolist(), parents.tolist(), strict=True)
+            (parent, name), _ = Counter((above, self.names[node]) for node, above in edges).most_common(1)[0]
             above = repr(self.path_name(parent)) if parent else "the root"
             raise TaxonomyError(
                 f"{above} has two children named {name!r}; names may repeat, but not under one parent"
             )
 
 
-def _check_edges(names: Sequence[str], entries: Entries) -> None:
-    edges = zip(entries.children, entries.parents, strict=True)
-    if entries.parents and not 0 <= min(entries.parents) <= max(entries.parents) < len(names):
-        child, parent = next(edge for edge in edges if not 0 <= edge[1] < len(names))
+def _checked_edges(names: Sequence[str], entries: Entries) -> tuple[IntArray, IntArray]:
+    """The child and the parent of each edge; refuses unknown parents and repeated edges."""
+    try:
+        children, parents = (np.asarray(ends, dtype=np.int64) for ends in (entries.children, entries.parents))
+    except OverflowError:
+        parent = max(entries.parents, key=abs)
+        raise TaxonomyError(f"a node has the unknown parent {parent}: there are {len(names)} nodes") from None
+    if len(wrong := np.flatnonzero((parents < 0) | (parents >= len(names)))):
         raise TaxonomyError(
-            f"node {names[child]!r} has the unknown parent {parent}: there are {len(names)} nodes"
+            f"node {names[children[wrong[0]]]!r} has the unknown parent {parents[wrong[0]]}: there are "
+            f"{len(names)} nodes"
         )
-    if len(entries.parents) >= len(names):  # more edges than a tree has
-        (child, _), times = Counter(edges).most_common(1)[0]
-        if times > 1:
-            raise TaxonomyError(f"node {names[child]!r} has the same parent twice; remove one of the edges")
+    edges = children * len(names) + parents
+    if len(parents) >= len(names) and len(np.unique(edges)) < len(edges):  # more edges than a tree has
+        (child, _), _ = Counter(zip(children.tolist(), parents.tolist(), strict=True)).most_common(1)[0]
+        raise TaxonomyError(f"node {names[child]!r} has the same parent twice; remove one of the edges")
+    return children, parents

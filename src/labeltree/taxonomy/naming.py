@@ -2,23 +2,28 @@
 
 import difflib
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeltree.errors import TaxonomyError
 
 __all__ = [
     "clean_name",
+    "clean_names",
     "is_missing",
     "join_path",
     "near_names",
     "nearest_hint",
+    "repeated_siblings",
     "some",
     "split_path",
     "tidy",
 ]
 
+_MIXER = 0x1E3779B97F4A7C15
 MANY_NAMES = 20_000
 """With more names than this, only those with the same first letter are compared, to be quick."""
 
@@ -41,6 +46,21 @@ def tidy(name: object) -> str:
     """
     text = name.strip() if isinstance(name, str) else ""
     return text if text.isprintable() else ""
+
+
+def clean_names(names: Sequence[object]) -> list[str]:
+    """The names of nodes, each as `clean_name` returns it.
+
+    Raises:
+        TaxonomyError: If one is empty, or not one line of text; the message gives its number.
+    """
+    try:
+        stripped = list(map(str.strip, names))  # type: ignore[arg-type]
+    except TypeError:
+        stripped = []
+    if all(stripped) and len(stripped) == len(names) and "".join(stripped).isprintable():
+        return stripped
+    return [tidy(name) or clean_name(name, f"node {i}") for i, name in enumerate(names)]
 
 
 def clean_name(name: object, where: str) -> str:
@@ -95,6 +115,29 @@ def split_path(text: str) -> tuple[str, ...]:
         else:
             current += character
     return (*names, current)
+
+
+def repeated_siblings(
+    names: Sequence[str], children: NDArray[np.int64], parents: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """(R,) the edges, ascending, whose child has the name of another child of the same parent.
+
+    Args:
+        names: (N,) a name for each node.
+        children: (E,) the child of each edge, an index of `names`.
+        parents: (E,) the parent of each edge.
+    """
+    hashes = np.fromiter(map(hash, names), np.int64, len(names))
+    keys = hashes[children] ^ (
+        parents * _MIXER
+    )  # edges of one parent and name have one key; others hardly do
+    ascending = np.sort(keys)
+    twice = ascending[1:][ascending[1:] == ascending[:-1]]
+    edges = np.flatnonzero(np.isin(keys, twice)) if len(twice) else np.empty(0, dtype=np.int64)
+    ends = [(int(parents[edge]), names[int(children[edge])]) for edge in edges]
+    counts = Counter(ends)
+    repeated: NDArray[np.int64] = edges[np.array([counts[one] > 1 for one in ends], dtype=bool)]
+    return repeated
 
 
 def some(names: Iterable[str], limit: int = 5) -> str:

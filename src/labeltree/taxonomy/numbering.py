@@ -60,7 +60,9 @@ class Numbering:
         return np.repeat(np.arange(len(self.order)), np.diff(self.parent_start)), self.parents
 
 
-def number(names: Sequence[str], children: Sequence[int], parents: Sequence[int]) -> Numbering:
+def number(
+    names: Sequence[str], children: Sequence[int] | IntArray, parents: Sequence[int] | IntArray
+) -> Numbering:
     """Number nodes depth first, children in input order, each node after all its parents.
 
     In a tree this is preorder: the subtree of a node is a range of numbers.
@@ -73,28 +75,35 @@ def number(names: Sequence[str], children: Sequence[int], parents: Sequence[int]
     Raises:
         TaxonomyError: If there is no root, more than one, or a cycle.
     """
-    below: list[list[int]] = [[] for _ in names]
-    unnumbered = [0] * len(names)  # number of parents of each node that have no number yet
-    for child, parent in zip(children, parents, strict=True):
-        below[parent].append(child)
-        unnumbered[child] += 1
-    roots = [node for node, count in enumerate(unnumbered) if not count]
+    child, parent = (np.asarray(ends, dtype=np.int64) for ends in (children, parents))
+    waiting = np.bincount(child, minlength=len(names))  # number of parents of each node without a number
+    roots = np.flatnonzero(waiting == 0).tolist()
     if len(roots) > 1:
         raise TaxonomyError(
             f"the taxonomy has {len(roots)} roots, {some([names[r] for r in roots])}; "
             "a taxonomy has one: give all but one of them a parent, or add a common parent"
         )
-    order, stack = [], roots[:]
+    last_first = np.argsort(parent[::-1], kind="stable")  # so that the first child is taken next
+    below = child[::-1][last_first].tolist()
+    start = [0, *np.cumsum(np.bincount(parent, minlength=len(names))).tolist()]
+    unnumbered = waiting.tolist() if int(waiting.max()) > 1 else None
+    order, stack = [], roots
     while stack:
         node = stack.pop()
         order.append(node)
-        for child in reversed(below[node]):
-            unnumbered[child] -= 1
-            if not unnumbered[child]:
-                stack.append(child)
+        first, end = start[node], start[node + 1]
+        if first == end:
+            continue
+        if unnumbered is None:
+            stack += below[first:end]
+            continue
+        for one in below[first:end]:
+            unnumbered[one] -= 1
+            if not unnumbered[one]:
+                stack.append(one)
     if len(order) < len(names):
-        raise TaxonomyError(_cycle_sentence(names, children, parents, set(order)))
-    return _measure(*(np.asarray(values, dtype=np.int64) for values in (order, children, parents)))
+        raise TaxonomyError(_cycle_sentence(names, child.tolist(), parent.tolist(), set(order)))
+    return _measure(np.asarray(order, dtype=np.int64), child, parent)
 
 
 def _measure(order: IntArray, children: IntArray, parents: IntArray) -> Numbering:
@@ -103,23 +112,27 @@ def _measure(order: IntArray, children: IntArray, parents: IntArray) -> Numberin
     number_of = np.empty(n, dtype=np.int64)
     number_of[order] = np.arange(n)
     child, parent = number_of[children], number_of[parents]
-    by_child = np.lexsort((parent, child))
-    child, parent = child[by_child], parent[by_child]
+    if is_tree := len(child) == n - 1:
+        upward = np.empty(n - 1, dtype=np.int64)
+        upward[child - 1] = parent
+        child, parent = np.arange(1, n), upward
+    else:
+        by_child = np.lexsort((parent, child))
+        child, parent = child[by_child], parent[by_child]
     by_parent = np.argsort(parent, kind="stable")
-    parent_start, child_start = (
-        np.searchsorted(ends, np.arange(n + 1)) for ends in (child, parent[by_parent])
-    )
-    upward, start = parent.tolist(), parent_start.tolist()
-    is_tree = len(upward) == n - 1
-    main = [-1, *upward] if is_tree else [-1] * n
+    parent_start = np.searchsorted(child, np.arange(n + 1))
+    child_start = np.concatenate([[0], np.cumsum(np.bincount(parent, minlength=n))])
+    above = parent.tolist()
+    main = [-1, *above] if is_tree else [-1] * n
+    start = [] if is_tree else parent_start.tolist()
     depth, height = [0] * n, [0] * n
     for node in range(1, n):
         if not is_tree:
-            main[node] = min(upward[start[node] : start[node + 1]], key=depth.__getitem__)
+            main[node] = min(above[start[node] : start[node + 1]], key=depth.__getitem__)
         depth[node] = depth[main[node]] + 1
-    for node, above in zip(reversed(child.tolist()), reversed(upward), strict=True):
-        if height[above] <= height[node]:
-            height[above] = height[node] + 1
+    for node, higher in zip(reversed(child.tolist()), reversed(above), strict=True):
+        if height[higher] <= height[node]:
+            height[higher] = height[node] + 1
     lists = (np.asarray(values, dtype=np.int64) for values in (main, depth, height))
     return Numbering(order, parent_start, parent, child_start, child[by_parent], *lists)
 

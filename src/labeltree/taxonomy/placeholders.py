@@ -82,6 +82,7 @@ def placeholder_sentences(tree: Graph, nodes: Tensor | None = None) -> list[str]
             count.
     """
     sentences = []
+    candidates = placeholder_nodes(tree, PLACEHOLDERS | REMAINDERS)
     for known, text in (
         (PLACEHOLDERS, "if this means that the label is missing, declare it with"),
         (
@@ -89,7 +90,7 @@ def placeholder_sentences(tree: Graph, nodes: Tensor | None = None) -> list[str]
             "their samples may have nothing in common; if their labels are missing, declare them with",
         ),
     ):
-        placeholders = placeholder_nodes(tree, known)
+        placeholders = [node for node in candidates if _text(tree, node) in known]
         counted = [
             (node, None if nodes is None else int(torch.isin(nodes, tree.descendants(node)).sum()))
             for node in placeholders

@@ -17,6 +17,7 @@ __all__ = ["Finding", "Review", "review"]
 Subject = Literal[
     "same name", "one letter apart", "only child", "same name elsewhere", "same children", "placeholder"
 ]
+_DEEP, _SHARED = 2, 1 / 3  # nodes below so many others that share less than this of these may be homonyms
 _MANY = 3  # names or sets of children under more parents than this, such as sizes, are meant
 
 
@@ -53,7 +54,8 @@ def review(
 
     - Siblings, or nodes under different parents, whose names differ only in case, accents, spaces,
       punctuation, or what `key` leaves out. Names that occur under more than three parents, such as sizes of
-      clothes, and names of remainders (`other`) are right across parents.
+      clothes, and names of remainders (`other`) are right across parents, and so are names deep in branches
+      that share less than a third of what lies above them: homonyms of other kingdoms.
     - Siblings whose names are one letter apart; not short names, and not names that differ in a digit.
     - A node with the name of its only child.
     - Two or three inner nodes with the same children, at least two.
@@ -117,7 +119,7 @@ def _find(tree: Taxonomy, keys: list[list[str]], rank: list[tuple[int, int, int]
                 first.setdefault(parent[node], node)
             nodes = set(first.values())
             apart = [node for node in nodes if nodes.isdisjoint(tree.ancestors_of(node))]
-            if 1 < len(apart) <= _MANY:
+            if 1 < len(apart) <= _MANY and not _may_be_homonyms(tree, apart):
                 yield from merge("same name elsewhere", apart, "the same name; right if they are homonyms")
 
     content: defaultdict[frozenset[str], list[int]] = defaultdict(list)
@@ -130,6 +132,14 @@ def _find(tree: Taxonomy, keys: list[list[str]], rank: list[tuple[int, int, int]
 
     for node in placeholder_nodes(tree, PLACEHOLDERS):
         yield _finding("placeholder", tree, "remove", node, parent[node], "stands for a missing label")
+
+
+def _may_be_homonyms(tree: Taxonomy, nodes: Sequence[int]) -> bool:
+    """Whether nodes lie deep in branches with little in common, as two genera of plants and of animals."""
+    paths = [tree.path(node)[:-1] for node in nodes]
+    shallowest = min(map(len, paths))
+    shared = sum(len(set(level)) == 1 for level in zip(*paths, strict=False))
+    return shallowest >= _DEEP and shared < _SHARED * shallowest
 
 
 def _alike(nodes: Sequence[int], names: Sequence[str]) -> Iterator[list[int]]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from labeltree.errors import TaxonomyError
 from labeltree.system_files import is_system_file
 from labeltree.taxonomy.naming import clean_name, is_missing, nearest_hint, some, split_path, tidy
+from labeltree.taxonomy.numbering import IntArray
 from labeltree.taxonomy.version_history import Revision
 
 __all__ = [
@@ -34,8 +35,8 @@ class Entries(NamedTuple):
     """
 
     names: Sequence[str]
-    children: Sequence[int]
-    parents: Sequence[int]
+    children: Sequence[int] | IntArray
+    parents: Sequence[int] | IntArray
     release: str | None = None
     history: tuple[Revision, ...] = ()
     aliases: Sequence[Sequence[str]] = ()

@@ -62,6 +62,7 @@ from labeltree.taxonomy.files.line_forms import (
 from labeltree.taxonomy.files.nested import entries_from_nested, entries_from_yaml
 from labeltree.taxonomy.files.newick import entries_from_newick
 from labeltree.taxonomy.files.obo import entries_from_obo
+from labeltree.taxonomy.files.ontologies.ontology_forms import ONTOLOGY_FORMS
 from labeltree.taxonomy.files.opened_file import START, OpenedFile
 from labeltree.taxonomy.files.path_lines import entries_from_google, entries_from_lines, has_only_rooted_paths
 from labeltree.taxonomy.files.saved_document import is_saved, read_saved
@@ -121,7 +122,7 @@ def find_form(file: OpenedFile) -> FileForm:
     form = next((form for form in sought if form.is_form(file)), None)
     if form is None:
         known = ", ".join(f"{form.name} ({form.example})" for form in sought)
-        raise TaxonomyError(f"no form of a {file.suffix} is in it: {known}")
+        raise TaxonomyError(f"no form of a {file.suffix} is in it: {known}; --form says what it holds")
     return form
 
 
@@ -223,6 +224,7 @@ FORMS = (
         lambda file: bool(breadcrumb_lists(file.json)),
         _read_breadcrumb_lists,
     ),
+    *(FileForm(*row) for row in ONTOLOGY_FORMS),
     FileForm(
         "records",
         "objects with ids of their parents or children, or nodes and links",

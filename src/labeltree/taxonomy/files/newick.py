@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.entries import Entries, entries_of_tree
 from labeltree.taxonomy.naming import clean_name
 
-__all__ = ["entries_from_newick", "newick_from_tree"]
+__all__ = ["entries_from_newick", "fill_names", "newick_from_tree"]
 
 _TOKEN = re.compile(
     r"(?P<space>\s+)|(?P<quoted>'(?:[^']|'')*')|(?P<mark>[(),:;])|(?P<plain>[^\s()\[\]{},:;']+)", re.DOTALL
@@ -23,16 +23,24 @@ class _Token(NamedTuple):
     line: int
 
 
-def entries_from_newick(text: str, root_name: str | None = "root") -> Entries:
+def entries_from_newick(
+    text: str, root_name: str | None = "root", translation: Mapping[str, str] | None = None
+) -> Entries:
     """Read one Newick tree; comments in brackets and branch lengths are ignored.
 
     Names are kept as they are written, quoted or not, including underscores. An inner node without a name is
     named after the first and the last leaf below it, `dog … trout`, or after its leaf if there is only one;
     an outermost node without a name is the root, named `root_name`. A leaf needs a name.
 
+    Args:
+        text: The tree.
+        root_name: Name of a root without one.
+        translation: What words of the tree stand for; None: for themselves.
+
     Raises:
         TaxonomyError: If the text is not a Newick tree; the message gives the line.
     """
+    translated = translation or {}
     names, parents, lines = [""], [-1], [1]
     node, opened, state = 0, 0, "start"  # start: a node begins here; named: it has ended but for its length
     for token in (tokens := _tokens(text)):
@@ -41,7 +49,8 @@ def entries_from_newick(text: str, root_name: str | None = "root") -> Entries:
             opened += 1
             node = _add(names, parents, lines, node, token.line)
         elif token.kind == "name" and state in ("start", "closed"):
-            names[node], lines[node], state = clean_name(token.text, where), token.line, "named"
+            text = translated.get(token.text, token.text)
+            names[node], lines[node], state = clean_name(text, where), token.line, "named"
         elif token.kind == ":" and state in ("start", "closed", "named"):
             length = next(tokens, _Token("end", "the end", token.line))
             _check_length(length)
@@ -58,7 +67,7 @@ def entries_from_newick(text: str, root_name: str | None = "root") -> Entries:
             raise TaxonomyError(f"{where}: {token.text!r} cannot stand here in a Newick tree")
     if opened:
         raise TaxonomyError(f"the tree ends with {opened} brackets open; is the file whole?")
-    return entries_of_tree(_fill_names(names, parents, lines, root_name), parents)
+    return entries_of_tree(fill_names(names, parents, lines, root_name), parents)
 
 
 def _add(names: list[str], parents: list[int], lines: list[int], parent: int, line: int) -> int:
@@ -100,7 +109,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         at += len(token)
 
 
-def _fill_names(names: list[str], parents: list[int], lines: list[int], root_name: str | None) -> list[str]:
+def fill_names(names: list[str], parents: list[int], lines: list[int], root_name: str | None) -> list[str]:
     """The names, with missing names filled in; parents come before children, leaves in order."""
     inner = set(parents)
     first: list[str] = [""] * len(names)

@@ -4,14 +4,14 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.nested import Pairs, data_from_yaml
-from labeltree.text_files import decode_text, open_unpacked, read_unpacked, split_packed
+from labeltree.text_files import decode_text, open_unpacked, read_unpacked, split_packed, unpacked_chunks
 from labeltree.text_form import find_text_form
 
 __all__ = ["START", "FileTable", "OpenedFile", "read_text", "table_of_text"]
@@ -76,6 +76,16 @@ class OpenedFile:
             return decode_text(data).text
         except ValueError:
             return data.decode("utf-8", "replace")
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes, unpacked, piece by piece.
+
+        Raises:
+            TaxonomyError: If it is missing, unreadable, or its packing is damaged.
+        """
+        pieces = unpacked_chunks(self.path)
+        while piece := self._read(lambda: next(pieces, b"")):
+            yield piece
 
     @cached_property
     def text(self) -> str:

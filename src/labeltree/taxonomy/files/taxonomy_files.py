@@ -14,6 +14,7 @@ from labeltree.taxonomy.files.entries import Entries
 from labeltree.taxonomy.files.file_forms import entries_of_form
 from labeltree.taxonomy.files.nested import yaml_from_tree
 from labeltree.taxonomy.files.newick import newick_from_tree
+from labeltree.taxonomy.files.ontologies.taxdump import taxdump_nodes
 from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.files.path_lines import lines_from_tree
 from labeltree.taxonomy.files.saved_document import document_from, document_text
@@ -45,6 +46,8 @@ def read_taxonomy(
         TaxonomyError: If the file is missing, unreadable or empty, or its suffix unknown.
     """
     path = Path(path)
+    if path.is_dir():
+        path = taxdump_nodes(path) or path
     if path.is_dir():
         raise TaxonomyError(
             f"{str(path)!r} is a folder, not a file; Taxonomy.from_folders reads nested folders"

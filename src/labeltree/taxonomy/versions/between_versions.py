@@ -220,8 +220,8 @@ class LabelsOfBoth(LabelIndex):
 
     def __init__(self, mapping: TaxonomyMapping) -> None:
         new = mapping.new
-        parents = new.parent.tolist()
-        super().__init__(new.names, parents, parents[1:], range(1, new.num_nodes), new.aliases)
+        children, parents = new.numbering.edges
+        super().__init__(new.names, new.numbering.main_parent, parents, children, lambda: new.aliases)
         self._mapping, self._old, self._places = mapping, mapping.old, mapping.nodes.tolist()
         self.mapped: set[Label] = set()
         self.taken: set[Label] = set()

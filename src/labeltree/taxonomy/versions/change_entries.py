@@ -6,8 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from labeltree.taxonomy.naming import join_path
 from labeltree.taxonomy.tree import Taxonomy
+from labeltree.taxonomy.versions.paired_names import PairedNames
 
 __all__ = ["KINDS", "Change", "Guess", "Kind", "changes_of"]
 
@@ -91,20 +94,17 @@ def changes_of(
         if len(targets[node]) > 1 and not removed[node]
         for target in targets[node]
     }
-    above_new = new.numbering.main_parent.tolist()
-    child = {(above_new[node], new.names[node]): node for node in range(1, new.num_nodes)}
+    above_new = new.numbering.main_parent
+    both = PairedNames(old, new)
+    places = np.asarray(nodes)[old.numbering.main_parent[1:]]
+    # for each node the new node of its name where its parent went
+    by_default = [-1, *both.child(places, both.old[1:]).tolist()]
     silent = [True]  # whether the node has no change of its own
     carries = [True]  # whether nodes below need no change if they stay below this node
     default_of: dict[int, int] = {}  # the old node that is a new node without a change
     for node in range(1, old.num_nodes):
         above = parent[node]
-        by_default = child.get((nodes[above], names[node]))
-        quiet = (
-            carries[above]
-            and single[node] == by_default
-            and by_default is not None
-            and by_default not in parts
-        )
+        quiet = carries[above] and single[node] == by_default[node] and by_default[node] not in parts
         silent.append(quiet)
         target = single[node]
         carries.append(target is not None and (quiet or sources[target] == 1))
@@ -121,7 +121,7 @@ def changes_of(
         elif target is None:
             yield Change("split", here, there)
         else:
-            stays = target == child.get((nodes[above], names[node]))
+            stays = target == by_default[node]
             alone = sources[target] == 1 and target not in parts
             if not alone:
                 kind: Kind = "merge"

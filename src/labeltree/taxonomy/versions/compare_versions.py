@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import os
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -76,7 +79,9 @@ class TaxonomyMapping:
             raise TaxonomyError("the root of a taxonomy cannot become another node than the root")
         self.old, self.new = old, new
         self.targets, self._places = _complete(old, new, targets)
-        gone = [one or set(several) == {0} for one, several in zip(gone, targets, strict=True)]
+        gone = [
+            one or (bool(several) and not any(several)) for one, several in zip(gone, targets, strict=True)
+        ]
         gone[0] = False
         self._gone = gone
 
@@ -119,7 +124,8 @@ class TaxonomyMapping:
 
     @cached_property
     def _changes(self) -> tuple[Change, ...]:
-        return tuple(changes_of(self.old, self.new, self.targets, self._places, self._gone))
+        with _no_cycle_search():
+            return tuple(changes_of(self.old, self.new, self.targets, self._places, self._gone))
 
     def changes(self) -> list[Change]:
         """What changed, old nodes first in their order, then new nodes that are no old one."""
@@ -180,8 +186,9 @@ class TaxonomyMapping:
         from labeltree.taxonomy.versions.matching import match_versions
 
         _check_trees(old, new)
-        certain, guesses = match_versions(old, new, synonyms or {})
-        return cls(old, new, certain), guesses
+        with _no_cycle_search():
+            certain, guesses = match_versions(old, new, synonyms or {})
+            return cls(old, new, certain), guesses
 
     def with_guesses(self, guesses: Sequence[Guess]) -> TaxonomyMapping:
         """The mapping with these guesses taken as right, and what follows from them for the nodes below.
@@ -190,33 +197,54 @@ class TaxonomyMapping:
         """
         from labeltree.taxonomy.versions.matching import carry_on
 
-        targets = [list(several) for several in self.targets]
+        targets, _, _ = self._followed
+        targets = list(targets)
         removed = list(self._gone)
-        parent = self.old.numbering.main_parent.tolist()
         taken: set[int] = set()
         for guess in guesses:
             if guess.node in taken:
                 continue
             taken.add(guess.node)
-            targets[guess.node], removed[guess.node] = list(guess.targets), False
-        for node in range(1, len(targets)):
-            if removed[node] and targets[node] == [self._places[parent[node]]]:
-                targets[node] = []  # where the parent goes now
+            targets[guess.node], removed[guess.node] = guess.targets, False
         carry_on(self.old, self.new, targets)
         removed = [gone and not several for gone, several in zip(removed, targets, strict=True)]
         return TaxonomyMapping(self.old, self.new, targets, removed)
 
+    @cached_property
+    def _followed(self) -> tuple[list[tuple[int, ...]], list[int], set[int]]:
+        """The targets without those of removed nodes that only follow their parents; these; all targets."""
+        parent = self.old.numbering.main_parent
+        left = [
+            node
+            for node in range(1, self.old.num_nodes)
+            if self._gone[node] and self.targets[node] == (self._places[parent[node]],)
+        ]
+        targets = list(self.targets)
+        for node in left:
+            targets[node] = ()
+        return targets, left, {target for several in targets for target in several}
+
     def _carry_down(self, guess: Guess) -> Guess:
         """A guess about an inner node with the changes of the nodes below that it brings."""
-        if not self.old.children(guess.node):
+        from labeltree.taxonomy.versions.matching import carry_on
+
+        targets, left, sourced = self._followed
+        end = guess.node + 1 + self.old.num_below(guess.node)
+        below = left[bisect_right(left, guess.node) : bisect_left(left, end)]
+        if not below:
             return guess
-        after = self.with_guesses([guess])
-        below = [
-            Change("move", self.old.path(node), (self.new.path(after._places[node]),), follows=True)
-            for node in range(guess.node + 1, guess.node + 1 + self.old.num_below(guess.node))
-            if after._is_exact(node) and after.targets[node] != self.targets[node]
+        before = targets[guess.node]
+        targets[guess.node] = guess.targets
+        carry_on(self.old, self.new, targets, below, sourced | set(guess.targets))
+        changes = [
+            Change("move", self.old.path(node), (self.new.path(targets[node][0]),), follows=True)
+            for node in below
+            if len(targets[node]) == 1
         ]
-        return replace(guess, below=tuple(below))
+        targets[guess.node] = before
+        for node in below:
+            targets[node] = ()
+        return replace(guess, below=tuple(changes))
 
     def save(self, path: str | os.PathLike[str], guesses: Sequence[Guess] = ()) -> None:
         """Write the mapping as YAML, one line a change, and guesses as comments; see `load`."""
@@ -248,6 +276,18 @@ class TaxonomyMapping:
         return cls(*read_mapping(path, old, new))
 
 
+@contextmanager
+def _no_cycle_search() -> Iterator[None]:
+    """Let Python not look for cycles among millions of tuples of numbers, which have none."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def _check_trees(old: Taxonomy, new: Taxonomy) -> None:
     for which, taxonomy in (("old", old), ("new", new)):
         if not isinstance(taxonomy, Taxonomy):
@@ -274,7 +314,8 @@ def _complete(old: Taxonomy, new: Taxonomy, targets: Sequence[Sequence[int]]) ->
     completed: list[tuple[int, ...]] = [(0,)]
     nodes = [0]
     for node in range(1, old.num_nodes):
-        several = tuple(sorted({int(target) for target in targets[node]}))
+        given = targets[node]
+        several = given if type(given) is tuple and len(given) < 2 else tuple(sorted(set(map(int, given))))
         if several and not (several[0] >= 0 and several[-1] < new.num_nodes):
             raise TaxonomyError(
                 f"the targets of {old.path_name(node)!r} are {list(several)}; the new taxonomy has nodes 0 "

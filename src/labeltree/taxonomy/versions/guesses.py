@@ -39,11 +39,13 @@ def guesses_of(
         stay = sum(bool(targets[child]) for child in children)
         reason = f"{stay} of its {len(children)} children went there, the others are gone"
         guesses.append(_guess(old, new, node, there, reason, sourced))
-    for node in range(old.num_nodes):
+    gone_below: dict[int, list[int]] = {}
+    parent = old.numbering.main_parent
+    for child in range(1, old.num_nodes):
+        if not targets[child] and child not in doubtful:
+            gone_below.setdefault(int(parent[child]), []).append(child)
+    for node, gone in sorted(gone_below.items()):
         if len(targets[node]) != 1 and node:
-            continue
-        gone = [child for child in old.children(node) if not targets[child] and child not in doubtful]
-        if not gone:
             continue
         place = targets[node][0] if node else 0
         children = new.children(place)

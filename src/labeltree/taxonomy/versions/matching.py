@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from labeltree.errors import TaxonomyError
 from labeltree.lazy import torch
+from labeltree.taxonomy.numbering import IntArray
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 from labeltree.taxonomy.taxonomy_graph import Graph
 from labeltree.taxonomy.tree import Taxonomy
 from labeltree.taxonomy.versions.change_entries import Guess
 from labeltree.taxonomy.versions.guesses import guesses_of
+from labeltree.taxonomy.versions.paired_names import PairedNames
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Matching", "carry_on", "match_nodes", "match_versions"]
 
 _NO_CLASS = PLACEHOLDERS | REMAINDERS
+Nodes = tuple[int, ...]
 
 
 class Matching(NamedTuple):
@@ -56,30 +60,26 @@ def match_nodes(source: Graph, target: Graph) -> Matching:
 
 
 def _match(source: Graph, target: Graph) -> tuple[list[int], list[int]]:
-    named: dict[str, list[int]] = {}
-    for node in range(1, len(target)):
-        named.setdefault(target.names[node], []).append(node)
-    matches, ambiguous = [0], list[int]()
-    here = Counter(source.names[1:])
-    for node in range(1, len(source)):
-        there = target.follow(source.path(node))
-        alike = named.get(source.names[node], [])
-        if there is None and alike:
-            certain = len(alike) == 1 and here[source.names[node]] == 1
-            there = alike[0] if certain else None
-            ambiguous += [] if certain else [node]
-        matches.append(-1 if there is None else there)
-    return matches, ambiguous
+    both = PairedNames(source, target)
+    places = both.same_paths(source)
+    here, there = (np.bincount(names[1:], minlength=both.count) for names in (both.old, both.new))
+    only = np.zeros(both.count, dtype=np.int64)  # the node of a name that one node has
+    only[both.new[1:]] = np.arange(1, len(target))
+    certain = (here == 1) & (there == 1)
+    elsewhere = (places < 0) & (there[both.old] > 0)
+    by_name = elsewhere & certain[both.old]
+    places[by_name] = only[both.old[by_name]]
+    return places.tolist(), np.flatnonzero(elsewhere & ~by_name).tolist()
 
 
 def match_versions(
     old: Taxonomy, new: Taxonomy, synonyms: Mapping[str, str]
-) -> tuple[list[list[int]], list[Guess]]:
+) -> tuple[list[Nodes], list[Guess]]:
     """The targets of every old node that are certain, and guesses; see `TaxonomyMapping.between`."""
-    targets = [[] if node < 0 else [node] for node in _match(old, new)[0]]
+    targets: list[Nodes] = [() if node < 0 else (node,) for node in _match(old, new)[0]]
     for node, there in enumerate(targets):  # a class called "other" is hardly the same one elsewhere
         if there and plain_name(old.names[node]) in _NO_CLASS and new.path(there[0]) != old.path(node):
-            there.clear()
+            targets[node] = ()
     for name, accepted in synonyms.items():
         place = new.candidates(accepted)
         for node in old.candidates(name) if place else ():
@@ -89,45 +89,70 @@ def match_versions(
                     "its path"
                 )
             if node and new.follow(old.path(node)) is None:
-                targets[node] = [place[0]] if place[0] else []
+                targets[node] = (place[0],) if place[0] else ()
     return targets, guesses_of(old, new, targets, carry_on(old, new, targets))
 
 
-def carry_on(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> dict[int, list[int]]:
+def carry_on(
+    old: Taxonomy,
+    new: Taxonomy,
+    targets: list[Nodes],
+    left: Sequence[int] | None = None,
+    sourced: set[int] | None = None,
+) -> dict[int, list[int]]:
     """Match nodes that are left by where their parents and children went, in place.
 
     Args:
         old: The old version.
         new: The new version.
         targets: For every old node its new nodes; none for those that are left.
+        left: The old nodes that are left; None to look for them.
+        sourced: All targets, extended in place; None to look for them.
 
     Returns:
         Of further inner nodes the new nodes where less than half of their children went, which is doubtful.
     """
     doubtful: dict[int, list[int]] = {}
-    while _follow_children(old, new, targets, doubtful) + _follow_parents(old, new, targets):
-        pass
+    if left is None:
+        left = [node for node in range(1, old.num_nodes) if not targets[node]]
+    if sourced is None:
+        sourced = {target for several in targets for target in several}
+    while left and (
+        _follow_children(old, new, targets, left, sourced, doubtful)
+        + _follow_parents(old, new, targets, left, sourced)
+    ):
+        left = [node for node in left if not targets[node]]
     return doubtful
 
 
-def _follow_parents(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> int:
+def _follow_parents(
+    old: Taxonomy, new: Taxonomy, targets: list[Nodes], left: Sequence[int], sourced: set[int]
+) -> int:
     """Match nodes that are left to the one of their name where their parent went; returns how many were."""
-    sourced = {target for several in targets for target in several}
-    child = {(above, new.names[node]): node for node, above in enumerate(new.numbering.main_parent.tolist())}
-    parent = old.numbering.main_parent.tolist()
+    named: dict[int, dict[str, int]] = {}  # by name, the children of new nodes that were asked for
+    parent = old.numbering.main_parent
     count = 0
-    for node in range(1, old.num_nodes):
+    for node in left:
         above = targets[parent[node]]
-        there = child.get((above[0], old.names[node])) if len(above) == 1 and not targets[node] else None
+        if targets[node] or len(above) != 1:
+            continue
+        if above[0] not in named:
+            named[above[0]] = {new.names[child]: child for child in new.children(above[0])}
+        there = named[above[0]].get(old.names[node])
         if there is not None and there not in sourced:
-            targets[node] = [there]
+            targets[node] = (there,)
             sourced.add(there)
             count += 1
     return count
 
 
 def _follow_children(
-    old: Taxonomy, new: Taxonomy, targets: list[list[int]], doubtful: dict[int, list[int]]
+    old: Taxonomy,
+    new: Taxonomy,
+    targets: list[Nodes],
+    left: Sequence[int],
+    sourced: set[int],
+    doubtful: dict[int, list[int]],
 ) -> int:
     """Match inner nodes that are left to the parents of what their children became, the finest first.
 
@@ -137,20 +162,20 @@ def _follow_children(
         The number of nodes that were matched.
     """
     count = 0
-    parent = new.numbering.main_parent.tolist()
-    above = old.numbering.main_parent.tolist()
-    for node in range(old.num_nodes - 1, 0, -1):
-        if targets[node]:
-            continue
+    parent, above = new.numbering.main_parent, old.numbering.main_parent
+    for node in reversed(left):
         children = old.children(node)
-        parents = {parent[target] for child in children for target in targets[child] if target}
+        parents = {int(parent[target]) for child in children for target in targets[child] if target}
+        if not parents:
+            continue
         higher = above[node]
         while not targets[higher]:
             higher = above[higher]
         stays = {new_node for target in targets[higher] for new_node in _line_up(target, parent)}
-        if parents and not parents & (stays | {0, -1}):
+        if not parents & (stays | {0, -1}):
             if 2 * sum(bool(targets[child]) for child in children) >= len(children):
-                targets[node] = sorted(parents)
+                targets[node] = tuple(sorted(parents))
+                sourced |= parents
                 doubtful.pop(node, None)
                 count += 1
             else:
@@ -158,9 +183,9 @@ def _follow_children(
     return count
 
 
-def _line_up(node: int, parent: list[int]) -> list[int]:
+def _line_up(node: int, parent: IntArray) -> list[int]:
     line = [node]
     while node > 0:
-        node = parent[node]
+        node = int(parent[node])
         line.append(node)
     return line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -9,6 +10,7 @@ from itertools import combinations
 __all__ = ["near_pairs", "plain_key"]
 
 _SIGNS = frozenset("+-#<>=*%!")
+_NO_LETTERS = re.compile(r"[^a-z0-9]+")
 _SHORTEST = 5  # letters; in shorter names one letter makes another word
 _MOST_ALIKE = 50  # with more names that differ at one place, such as codes, none is another's misspelling
 
@@ -25,6 +27,8 @@ def plain_key(name: str) -> str:
         >>> plain_key("HIV+") == plain_key("HIV-")
         False
     """
+    if name.isascii() and _SIGNS.isdisjoint(name):
+        return " ".join(_NO_LETTERS.split(name.lower())).strip() or name
     plain = "".join(c for c in unicodedata.normalize("NFKD", name).casefold() if not unicodedata.combining(c))
     padded = f" {plain} "
     letters = "".join(
@@ -38,8 +42,8 @@ def near_pairs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Pairs of positions of names that differ by one letter inserted, left out, replaced, or two swapped.
 
     Case does not count. Left out are short names, names whose first letters differ (`typical`,
-    `atypical`), names that differ in a digit, such as codes, and names of which more than 50 differ at one
-    place. The search takes time in proportion to the letters of all names.
+    `atypical`), names that differ within a word that has a digit, such as a code, and names of which more
+    than 50 differ at one place. The search takes time in proportion to the letters of all names.
 
     Args:
         names: n names.
@@ -68,7 +72,7 @@ def near_pairs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _one_apart(first: str, second: str) -> bool:
-    """Whether one letter makes the difference, and it is no digit."""
+    """Whether one letter makes the difference, within a word without a digit."""
     if first == second:
         return False
     start = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), -1)
@@ -77,7 +81,14 @@ def _one_apart(first: str, second: str) -> bool:
     if not start:
         return False
     ends = (first[start:], second[start:])
-    if any(c.isdigit() for c in (ends[0][:1] + ends[1][:1])):
+    if any(c.isdigit() for name in (first, second) for c in _word_at(name, start)):
         return False
     (a, b) = ends
     return a[1:] == b or a == b[1:] or a[1:] == b[1:] or (a[:2] == b[:2][::-1] and a[2:] == b[2:])
+
+
+def _word_at(text: str, place: int) -> str:
+    """What stands around a place between blanks."""
+    begin = text.rfind(" ", 0, place) + 1
+    end = text.find(" ", place)
+    return text[begin:] if end < 0 else text[begin:end]

@@ -1,0 +1,1 @@
+"""Readers of published ontologies, thesauri and classifications: RDF, XML and dumps."""

@@ -1,0 +1,106 @@
+"""The forms of published ontologies, thesauri, classifications and phylogenies, as rows of `FORMS`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from labeltree.options.choices import Form
+from labeltree.taxonomy.files.entries import Entries
+from labeltree.taxonomy.files.ontologies.classifications import entries_from_claml, entries_from_icd_tabular
+from labeltree.taxonomy.files.ontologies.mesh import entries_from_mesh, entries_from_mesh_xml
+from labeltree.taxonomy.files.ontologies.obo_graphs import entries_from_obo_graphs, is_obo_graphs
+from labeltree.taxonomy.files.ontologies.phylogenies import (
+    entries_from_nexml,
+    entries_from_nexus,
+    entries_from_phyloxml,
+)
+from labeltree.taxonomy.files.ontologies.rdf_files import (
+    entries_from_json_ld,
+    entries_from_n_triples,
+    entries_from_rdf_xml,
+    entries_from_turtle,
+    is_json_ld,
+)
+from labeltree.taxonomy.files.ontologies.taxdump import entries_from_taxdump, is_taxdump
+from labeltree.taxonomy.files.ontologies.xml_events import xml_root
+from labeltree.taxonomy.files.opened_file import OpenedFile
+
+__all__ = ["ONTOLOGY_FORMS"]
+
+Row = tuple[Form, str, tuple[str, ...], Callable[[OpenedFile], bool], Callable[[OpenedFile], Entries]]
+_XML = (".xml", ".owl", ".rdf", ".skos")
+_JSON = (".json", ".jsonld")
+_COMMENTS = re.compile(r"(?:\s+|#[^\n]*\n)*")
+_TURTLE = re.compile(r"@?(?:prefix|base)\b", re.IGNORECASE)
+_STATEMENT = re.compile(r"(?:<[^<>\s]*>|_:\S+)\s+<[^<>\s]*>\s+\S.*\.\s*$", re.MULTILINE)
+
+
+def _has_root(name: str) -> Callable[[OpenedFile], bool]:
+    return lambda file: xml_root(file.start) == name
+
+
+def _is_turtle(file: OpenedFile) -> bool:
+    return file.suffix in (".ttl", ".n3") or bool(_TURTLE.match(file.start, _first(file)))
+
+
+def _is_n_triples(file: OpenedFile) -> bool:
+    return file.suffix in (".nt", ".nq") or bool(_STATEMENT.match(file.start, _first(file)))
+
+
+def _first(file: OpenedFile) -> int:
+    match = _COMMENTS.match(file.start)
+    return match.end() if match else 0
+
+
+ONTOLOGY_FORMS: tuple[Row, ...] = (
+    (
+        "ncbi",
+        "NCBI's nodes.dmp and names.dmp, in a folder or an archive",
+        (".dmp", ".zip", ".tar", ".tgz"),
+        lambda file: is_taxdump(file.path),
+        entries_from_taxdump,
+    ),
+    (
+        "obo-graph",
+        "an ontology as OBO graphs",
+        _JSON,
+        lambda file: is_obo_graphs(file.json),
+        entries_from_obo_graphs,
+    ),
+    ("rdf", "OWL or SKOS as JSON-LD", _JSON, lambda file: is_json_ld(file.json), entries_from_json_ld),
+    ("rdf", "OWL or SKOS as RDF/XML", _XML, _has_root("RDF"), entries_from_rdf_xml),
+    ("rdf", "OWL or SKOS as Turtle", (".ttl", ".n3", *_XML), _is_turtle, entries_from_turtle),
+    ("rdf", "OWL or SKOS as N-Triples", (".nt", ".nq", *_XML), _is_n_triples, entries_from_n_triples),
+    ("claml", "a classification in ClaML, such as ICD-10", _XML, _has_root("ClaML"), entries_from_claml),
+    (
+        "icd-tabular",
+        "ICD-10-CM's tabular list",
+        _XML,
+        _has_root("ICD10CM.tabular"),
+        entries_from_icd_tabular,
+    ),
+    (
+        "mesh",
+        "MeSH's descriptors as XML",
+        _XML,
+        _has_root("DescriptorRecordSet"),
+        entries_from_mesh_xml,
+    ),
+    (
+        "mesh",
+        "MeSH's descriptors as ASCII, such as d2025.bin",
+        (".bin", ".txt"),
+        lambda file: file.start.lstrip().startswith("*NEWRECORD"),
+        entries_from_mesh,
+    ),
+    ("phyloxml", "a tree in PhyloXML", (".phyloxml", *_XML), _has_root("phyloxml"), entries_from_phyloxml),
+    ("nexml", "a tree in NeXML", (".nexml", *_XML), _has_root("nexml"), entries_from_nexml),
+    (
+        "nexus",
+        "a tree in NEXUS",
+        (".nex", ".nexus", ".nxs", ".tree", ".tre", ".trees"),
+        lambda file: file.start.lstrip()[:6].upper() == "#NEXUS",
+        entries_from_nexus,
+    ),
+)

@@ -1,0 +1,100 @@
+"""Terms of ontologies, each with an id, a name, further names and parents, as entries of a taxonomy."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.files.entries import Entries, entries_from_edges
+from labeltree.taxonomy.naming import repeated_siblings
+
+if TYPE_CHECKING:
+    from labeltree.taxonomy.files.opened_file import OpenedFile
+
+__all__ = ["Term", "entries_from_terms", "plain_text"]
+
+
+@dataclass(slots=True)
+class Term:
+    """A term.
+
+    Attributes:
+        name: Its name; empty if it has none, and is called by its id.
+        parents: The ids of its parents.
+        aliases: What else it is called.
+        where: How an error names it.
+    """
+
+    name: str = ""
+    parents: list[str] = field(default_factory=list)
+    aliases: list[str] = field(default_factory=list)
+    where: str = ""
+
+
+def plain_text(text: str | None) -> str:
+    """The text on one line, with single blanks."""
+    return " ".join((text or "").split())
+
+
+def entries_from_terms(terms: Mapping[str, Term], file: OpenedFile, root_title: str | None = None) -> Entries:
+    """A tree or DAG of terms.
+
+    Parents that are no terms are left out, siblings of one name are told apart by their ids, and several
+    terms without a parent are put below one root; notes say so.
+
+    Args:
+        terms: By their ids.
+        file: The file, which says the root's name and takes the notes.
+        root_title: A name of the root that the file tells.
+
+    Raises:
+        TaxonomyError: If there are no terms, or one has several parents where a tree is expected.
+    """
+    if not terms:
+        raise TaxonomyError("there are no classes in it")
+    pairs: list[tuple[str, str | None]] = []
+    absent: dict[str, None] = {}
+    for id, term in terms.items():
+        above = [parent for parent in dict.fromkeys(term.parents) if parent in terms and parent != id]
+        absent |= dict.fromkeys(parent for parent in term.parents if parent not in terms)
+        pairs += [(id, parent) for parent in above] or [(id, None)]
+    if absent:
+        many = f"{len(absent):,} parents are" if len(absent) > 1 else "one parent is"
+        file.note(f"{many} no classes of this file and left out, such as {next(iter(absent))!r}")
+    names: dict[Hashable, object] = {id: term.name or id for id, term in terms.items()}
+    aliases = [
+        [text for text in dict.fromkeys(term.aliases) if text and text != term.name]
+        for term in terms.values()
+    ]
+    ids = [*terms]
+    tops = sum(parent is None for _, parent in pairs)
+    if file.root_name is not None and (tops > 1 or root_title is not None):
+        root = "\0root"  # no id is this
+        pairs = [(id, root if parent is None else parent) for id, parent in pairs]
+        names[root] = root_title or file.root_name
+        aliases.insert(0, [])
+        ids.insert(0, root)
+    entries = entries_from_edges(
+        pairs,
+        names=names,
+        where=lambda row: terms[pairs[row][0]].where or f"the class {pairs[row][0]!r}",
+        several_parents=file.several_parents,
+    )
+    return _distinct(entries._replace(aliases=aliases), ids, file)
+
+
+def _distinct(entries: Entries, ids: list[str], file: OpenedFile) -> Entries:
+    """The entries with the first alias, or the id, after the names of siblings that have the same name."""
+    names = list(entries.names)
+    children, parents = (np.asarray(ends, dtype=np.int64) for ends in (entries.children, entries.parents))
+    repeated = np.unique(children[repeated_siblings(names, children, parents)]).tolist()
+    for node in repeated:
+        names[node] = f"{names[node]} ({(entries.aliases[node] or [ids[node]])[0]})"
+    if repeated:
+        many = f"{len(repeated):,} classes have" if len(repeated) > 1 else "one class has"
+        file.note(f"{many} the name of a sibling, and the id after it, such as {names[repeated[0]]!r}")
+    return entries._replace(names=names)
