@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from labeltree.processes import Stop
 
-_USUAL_ORDER = """train evaluate compare study calibrate predict embed export extend info serve
+_USUAL_ORDER = """demo train evaluate compare study calibrate predict embed export extend info serve
 suspects label-next index search duplicates explore taxonomy data cache"""
 """In which people need the commands; others come last."""
 
@@ -22,6 +22,7 @@ _FULL = r"os error 28\b|[Nn]o space left on device|StorageFull|PytorchStreamWrit
 _NO_MEMORY = r"can't allocate memory|[Cc]annot allocate memory|out of memory|os error 12\b"
 
 EPILOG = """a first run:
+  labeltree demo                                         drawn birds, a model of them, its report: no network
   labeltree train --data photos/                         nested folders are the taxonomy
   labeltree evaluate runs/photos                         writes metrics.json and report.html
 
