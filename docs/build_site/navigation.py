@@ -51,6 +51,7 @@ NAVIGATION: dict[str, list[str]] = {
         "reference/numbers",
         "reference/api/index",
         "file-formats",
+        "environment",
         "reference/errors",
         "glossary",
         "recipes",
