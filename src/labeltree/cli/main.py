@@ -68,6 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 done; 1 done except for some samples, which the output names; 2 an error; 130
         interrupted by Ctrl-C; 143 ended by SIGTERM; 141 if the reader of the output has closed it.
     """
+    if "_ARGCOMPLETE" in os.environ and arguments is None:
+        from labeltree.cli.completion import complete
+
+        complete()
     try:
         from labeltree.processes import stop_signals
 
