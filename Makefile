@@ -16,7 +16,7 @@ install: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[bench,dev,dicom,docs,encoders,export,formats,heif,postgres,qdrant,search,serve,text,timm]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[bench,completion,dev,dicom,docs,encoders,export,formats,heif,postgres,qdrant,search,serve,text,timm]"
 	touch $(READY)
 
 quickstart: $(READY)

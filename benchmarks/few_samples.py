@@ -45,10 +45,9 @@ class Samples:
 
 def draw_birds(folder: Path) -> None:
     """Pictures of 13 birds, 14 of each, in nested folders."""
-    import runpy
+    from labeltree.datasets import drawn_birds
 
-    script = Path(__file__).parents[1] / "docs" / "examples" / "drawn_birds.py"
-    runpy.run_path(str(script))["draw_birds"](folder, each=14)
+    drawn_birds.draw_birds(folder, each=14)
 
 
 def write_digits(folder: Path) -> None:

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 import labeltree as lt
+from labeltree.evaluation import EvaluationResult
+from labeltree.report.evaluation_case import Evaluated
 from labeltree.training.reading import make_recipe
 
 pytestmark = pytest.mark.slow
@@ -67,6 +69,31 @@ def test_a_run_is_a_model(runs: dict[str, Path], image_folder: Path) -> None:
     assert len(model.embed(data=image_folder)) == len(list(image_folder.rglob("*.png")))
     assert "hwc" in repr(model)
     assert isinstance(model.encoder, torch.nn.Module)
+
+
+def test_a_notebook_shows_answers_and_numbers(
+    runs: dict[str, Path], image_folder: Path, tmp_path: Path
+) -> None:
+    file = min(image_folder.rglob("*.png"))
+    (tmp_path / "<b>.png").write_bytes(b"no image")
+    answers = lt.load(runs["first"]).predict([file, tmp_path / "<b>.png"], top=2)
+    frame = answers.to_pandas()
+    assert frame["sample"].tolist() == answers.samples
+    assert frame["problem"].notna().tolist() == [False, True]
+    assert {"answer", "probability", "cut", "guess_2", "guess_2_probability"} <= set(frame.columns)
+    shown = answers._repr_html_()
+    assert shown.count("data:image/png;base64,") == 1
+    assert "<b>" not in shown
+    result = EvaluationResult.load(runs["first"] / "metrics.json")
+    numbers = result.to_pandas()
+    (top1,) = numbers.query("method == 'hwc' and role == 'features' and metric == 'top1'").itertuples()
+    assert top1.value == result.main.score("top1")
+    assert (top1.low, top1.high) == result.main.interval("top1")
+    assert set(numbers["protocol"]) == {"", "knn"}
+    done = Evaluated(result, "", runs["first"] / "metrics.json", runs["first"] / "report.html")
+    assert done.to_pandas().equals(numbers)
+    assert done._repr_html_().endswith(result._repr_html_())
+    assert "top-1 accuracy" in result._repr_html_()
 
 
 def test_what_cannot_be_read_is_named(runs: dict[str, Path], tmp_path: Path) -> None:

@@ -46,6 +46,10 @@ STEPS = {
         "import labeltree; assert {{'compare', 'evaluate', 'load', 'train'}} <= set(dir(labeltree))",
         {"torch", *TRAINING},
     ),
+    "a taxonomy in a notebook": (
+        "assert '<details' in labeltree.Taxonomy.from_paths(['a/b', 'a/c'])._repr_html_()",
+        {"torch", *TRAINING},
+    ),
     "help": ("import labeltree.cli.main as m; m.usage()", {"torch", *TRAINING}),
     "help of train": ("assert m.main(['train', '--help']) == 0", {"torch", *TRAINING}),
     "a study with mistakes": ("assert m.main(['study', 'study.yaml']) == 2", {"torch", *TRAINING}),

@@ -52,6 +52,7 @@ NAVIGATION: dict[str, list[str]] = {
         "reference/numbers",
         "reference/api/index",
         "file-formats",
+        "environment",
         "reference/errors",
         "glossary",
         "recipes",

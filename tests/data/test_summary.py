@@ -47,6 +47,10 @@ def test_counts_of_every_split() -> None:
     lines = str(summary).splitlines()
     assert "split  samples  groups  classes  not in train" in "\n".join(lines)
     assert any(line.startswith("test") and line.split()[1:4] == ["38", "5", "12"] for line in lines)
+    shown = summary._repr_html_()
+    assert shown.count("<tr>") == 4  # the names of the columns, and a row for each split
+    assert shown.startswith("<p>data: made, 363 samples (images)</p>")
+    assert "<details" in source(nodes)._repr_html_()
     with pytest.raises(DataError, match="no splits yet"):
         summarize(
             Source(

@@ -4,11 +4,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slow_trees import Rows, trees
 
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
 pytestmark = pytest.mark.slow
 
 RAGGED = ["animal/mammal/dog", "animal/mammal/cat", "animal/fish", "plant"]
+
+
+def test_a_notebook_shows_a_tree_that_unfolds() -> None:
+    tree = Taxonomy.from_paths([("animal", "<b>mammal", "dog"), ("animal", "<b>mammal", "cat"), ("plant",)])
+    shown = tree._repr_html_()
+    assert "<b>" not in shown
+    assert "<summary>&lt;b&gt;mammal <small>(2)</small></summary>" in shown
+    assert shown.count("<details") == shown.count("</details>") == 3
+    assert all(shown.count(f"<div>{leaf}</div>") == 1 for leaf in ("dog", "cat", "plant"))
+    large = Taxonomy.from_paths([f"a{i}/b{j}/c{k}" for i in range(60) for j in range(9) for k in range(9)])
+    shown = large._repr_html_()
+    assert "… 10 more" in shown
+    assert 100 < shown.count("<div>") < 1000
+    deep = Taxonomy.from_paths(["/".join(f"n{i}" for i in range(1500))])
+    assert "… 1 more" in deep._repr_html_()
+    dag = TaxonomyDAG.from_edges([("pet", "root"), ("mammal", "root"), ("dog", "pet"), ("dog", "mammal")])
+    assert dag._repr_html_().count("(see ") == 1
 
 
 @given(trees(), st.integers(1, 6))

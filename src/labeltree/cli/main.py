@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from labeltree.processes import Stop
 
-_USUAL_ORDER = """train evaluate compare study calibrate predict embed export extend info serve
-suspects label-next index search duplicates explore taxonomy data cache"""
+_USUAL_ORDER = """demo train evaluate compare study calibrate predict embed export extend info serve
+suspects label-next index search duplicates explore taxonomy data cache doctor"""
 """In which people need the commands; others come last."""
 
 _STOPPED = {2: "interrupted", 15: "terminated"}
@@ -22,6 +22,7 @@ _FULL = r"os error 28\b|[Nn]o space left on device|StorageFull|PytorchStreamWrit
 _NO_MEMORY = r"can't allocate memory|[Cc]annot allocate memory|out of memory|os error 12\b"
 
 EPILOG = """a first run:
+  labeltree demo                                         drawn birds, a model of them, its report: no network
   labeltree train --data photos/                         nested folders are the taxonomy
   labeltree evaluate runs/photos                         writes metrics.json and report.html
 
@@ -67,6 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 done; 1 done except for some samples, which the output names; 2 an error; 130
         interrupted by Ctrl-C; 143 ended by SIGTERM; 141 if the reader of the output has closed it.
     """
+    if "_ARGCOMPLETE" in os.environ and arguments is None:
+        from labeltree.cli.completion import complete
+
+        complete()
     try:
         from labeltree.processes import stop_signals
 

@@ -14,6 +14,7 @@ import numpy as np
 from labeltree.data.source import CALIB, SPLITS, UNSEEN, Source
 from labeltree.data.stratified import group_numbers
 from labeltree.lazy import torch
+from labeltree.notebooks import html_sentences, html_table
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.taxonomy.naming import some
@@ -88,6 +89,14 @@ class DataSummary:
         """The summary as plain values, as a run saves it."""
         return dataclasses.asdict(self)
 
+    def _repr_html_(self) -> str:
+        lines = str(self).splitlines()
+        first = lines.index("")
+        head, *rows = _cells(self.splits)
+        last = first + 1 + len(self.splits) + 1  # the head of the table and its rows
+        table = html_table(head, rows, numbers=range(1, len(head)))
+        return str(html_sentences(lines[:first]) + table + html_sentences(lines[last:]))
+
     def __str__(self) -> str:
         total = sum(split.samples for split in self.splits.values())
         what = " and ".join(f"{kind}s" for kind in self.modalities)
@@ -120,7 +129,8 @@ def _numbers(numbers: Any) -> str:
     return ", ".join(f"{number:,}" for number in numbers)
 
 
-def _table(splits: Mapping[str, SplitSummary]) -> list[str]:
+def _cells(splits: Mapping[str, SplitSummary]) -> list[list[str]]:
+    """The names of the columns, and a row for each split."""
     grouped = any(split.groups is not None for split in splits.values())
     depths = max((len(split.by_depth) for split in splits.values()), default=0)
     head = ["split", "samples", *(["groups"] if grouped else []), "classes", "not in train"]
@@ -130,6 +140,11 @@ def _table(splits: Mapping[str, SplitSummary]) -> list[str]:
         figures = [split.samples, *([split.groups or 0] if grouped else []), split.classes, split.unseen]
         figures += [*split.by_depth, *[0] * (depths - len(split.by_depth)), split.inner, split.missing]
         rows.append([name, *(f"{figure:,}" for figure in figures)])
+    return rows
+
+
+def _table(splits: Mapping[str, SplitSummary]) -> list[str]:
+    rows = _cells(splits)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

@@ -18,6 +18,7 @@ from labeltree.data.unused_rows import UnusedRows
 from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.errors import DataError
 from labeltree.lazy import torch
+from labeltree.notebooks import html_sentences
 from labeltree.preprocessing import ImageLook, Preprocessing
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.check_nodes import moved_nodes
@@ -236,6 +237,9 @@ class Source:
             f"image_shape={self.image_shape}" if kind == "image" else f"{kind}s" for kind in self.modalities
         )
         return f"Source({self.name!r}, {len(self)} samples, {what}, {self.taxonomy!r})"
+
+    def _repr_html_(self) -> str:
+        return str(html_sentences([repr(self), *self.notes])) + self.taxonomy._repr_html_()
 
     @property
     def modalities(self) -> tuple[Modality, ...]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labeltree.decisions.choose_classifier import ChosenClassifier, ClassifierKind
 from labeltree.decisions.classifiers import Classifiers
@@ -18,9 +18,14 @@ from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.representations import Representation
 from labeltree.evaluation.sample_columns import Column, Number, Place
 from labeltree.evaluation.statistics import Statistic
+from labeltree.metrics.catalogue import metric_name
+from labeltree.notebooks import html_sentences, html_table
 from labeltree.options.evaluation import EvaluationSettings
 from labeltree.runs.run_folder import plain_json
 from labeltree.safe_files import Reader, fits, read_json
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "NOT_MEASURED",
@@ -49,6 +54,9 @@ PREFIX: dict[ClassifierKind, str] = {
 _ROLE: dict[ClassifierKind, str] = {"prototypes": "embeddings", "own": "predictions"}  # else the first
 
 
+_ANSWERS = ("top1", "hierarchical_f1")
+_SEARCH = ("recall_at_1", "map_at_r")
+"""The metrics that a notebook shows: of the classifier that answers, and of search among embeddings."""
 _INTERVALS = ("intervals", "depth_intervals", "node_intervals", "curve_intervals")
 NOT_MEASURED = "Not measured: "
 """Beginning of the only note in the result of a protocol that is not defined for the table."""
@@ -392,6 +400,38 @@ class EvaluationResult:
         """The result with further notes before and after those that it has, and with further cautions."""
         notes = [*first, *self.notes, *last]
         return replace(self, notes=notes, cautions=[*self.cautions, *cautions])
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each number: `method`, `protocol`, `role`, `metric`, `value`, and the interval's ends.
+
+        `protocol` is empty for the numbers that every evaluation has; `low` and `high` are NaN without an
+        interval.
+        """
+        import pandas as pd
+
+        rows = [
+            (name, "", role, metric, value, *method.intervals.get(role, {}).get(metric, (math.nan, math.nan)))
+            for name, method in self.methods.items()
+            for role, scores in method.scores.items()
+            for metric, value in scores.items()
+        ]
+        for name, method in self.methods.items():
+            for protocol, done in method.protocols.items():
+                for metric, value in done.scores.items():
+                    ends = done.intervals.get(metric, (math.nan, math.nan))
+                    rows.append((name, protocol, "", metric, value, *ends))
+        return pd.DataFrame(rows, columns=["method", "protocol", "role", "metric", "value", "low", "high"])
+
+    def _repr_html_(self) -> str:
+        head = ["", "classifier", *map(metric_name, (*_ANSWERS, *_SEARCH))]
+        rows = []
+        for name, method in self.methods.items():
+            numbers = [method.answer_score(metric) for metric in _ANSWERS]
+            numbers += [method.score(metric, "embeddings") for metric in _SEARCH]
+            cells = ["–" if math.isnan(number) else f"{number:.4f}" for number in numbers]
+            rows.append([name, method.classifier.name, *cells])
+        table = html_table(head, rows, numbers=range(2, len(head)))
+        return str(table + html_sentences([self.main.classifier.sentence, *self.cautions]))
 
     @classmethod
     def load(cls, path: Path) -> EvaluationResult:

@@ -18,7 +18,15 @@ from labeltree.options.choices import Format
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 from labeltree.taxonomy.label_sets import shared_note
 
-__all__ = ["Format", "answer_rows", "calibration_text", "show_rows", "skipped_row"]
+__all__ = [
+    "Format",
+    "answer_cells",
+    "answer_rows",
+    "calibration_text",
+    "flat_rows",
+    "show_rows",
+    "skipped_row",
+]
 
 
 _COLUMNS = ("sample", "answer", "probability", "cut", "guesses", "problem")
@@ -93,10 +101,8 @@ def show_rows(rows: Sequence[dict[str, Any]], form: Format, about: Mapping[str, 
     if form == "json":
         content = list(rows) if about is None else {"about": dict(about), "answers": list(rows)}
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    guesses = max((len(row["guesses"]) for row in rows), default=0)
-    flat = [_flat(row, guesses) for row in rows]
     if form == "csv":
-        out = io.StringIO()
+        flat, out = flat_rows(rows), io.StringIO()
         columns = max(
             flat, key=len, default=[c for c in _COLUMNS if c != "guesses"]
         )  # a row without an answer has no guesses
@@ -137,6 +143,12 @@ def calibration_text(rule: DecisionRule, record: Mapping[str, Any], rests_on: st
     return "\n".join(lines) + "\n"
 
 
+def flat_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with a column for each guess and its probability."""
+    guesses = max((len(row["guesses"]) for row in rows), default=0)
+    return [_flat(row, guesses) for row in rows]
+
+
 def _flat(row: dict[str, Any], guesses: int) -> dict[str, Any]:
     flat = {key: value for key, value in row.items() if key != "guesses"}
     for number, guess in enumerate(row["guesses"][:guesses]):
@@ -145,12 +157,13 @@ def _flat(row: dict[str, Any], guesses: int) -> dict[str, Any]:
     return flat
 
 
-def _aligned(rows: Sequence[dict[str, Any]]) -> str:
-    """Columns padded to the same width; a cut answer ends in `/…`, that of an unknown class in `/?`.
+def answer_cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Sample, answer, probability and guesses of each row, as a person reads them.
 
-    The latter has no p: probabilities are those of known classes, and it is none of them.
+    A cut answer ends in `/…`, that of an unknown class in `/?`. The latter has no p: probabilities are those
+    of known classes, and it is none of them.
     """
-    lines = [["sample", "answer", "p", "guesses"]]
+    lines = []
     for row in rows:
         if row["problem"] is not None:
             lines.append([_short(row["sample"]), "–", "–", f"no answer: {row['problem']}"])
@@ -160,6 +173,12 @@ def _aligned(rows: Sequence[dict[str, Any]]) -> str:
         said = ", ".join(f"{guess['class']} {guess['probability']:.2f}" for guess in row["guesses"])
         p = "–" if row.get("unknown") else f"{row['probability']:.3f}"
         lines.append([_short(row["sample"]), answer, p, said])
+    return lines
+
+
+def _aligned(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Columns padded to the same width."""
+    lines = [["sample", "answer", "p", "guesses"], *answer_cells(rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(3)]
     shown = (
         "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[3]]).rstrip()

@@ -18,9 +18,10 @@ from labeltree.decisions.drift import FEWEST, Drift
 from labeltree.decisions.evidence_for_answers import Step
 from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.errors import DataError, typed
+from labeltree.inference.answers_html import html_answers
 from labeltree.inference.calibrate_run import Decider, answer_scores_by, open_decider
 from labeltree.inference.explain import explain, explain_text
-from labeltree.inference.format_answers import answer_rows, show_rows, skipped_row
+from labeltree.inference.format_answers import answer_cells, answer_rows, flat_rows, show_rows, skipped_row
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.named_samples import NamedSamples, open_images, open_other, open_texts, with_texts
 from labeltree.inference.other_version import run_on
@@ -35,6 +36,8 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.versions.between_versions import check_version
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from labeltree.inference.coverage import CalledUnknown, Coverage
 
 __all__ = [
@@ -131,23 +134,42 @@ class Answered:
         JSON holds `about` and `answers`, a list of rows; every row of a CSV ends in the values of
         `about`. A table, which is for people to read, goes without them.
         """
-        read = [name for place, name in enumerate(self.samples) if place not in self.skipped]
-        rows = answer_rows(self.answers, read, self.taxonomy, self.labels)
         if self.why is not None and form == "csv":
             raise ValueError("an explanation has no place in a CSV; take format 'json' or 'table'")
-        if self.why is not None and form == "json":
+        rows = self._rows(explained=form == "json")
+        shown = show_rows(rows, form, self.about)
+        if self.why is not None and form == "table":
+            blocks = [
+                f"{name}\n{explain_text(s, self.taxonomy)}"
+                for name, s in zip(self._read(), self.why, strict=True)
+            ]
+            shown += "\n" + "\n".join(blocks) + "\n"
+        return shown
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each sample, as in the CSV: answer, probability, guesses, and why there is none."""
+        import pandas as pd
+
+        return pd.DataFrame(flat_rows(self._rows()))
+
+    def _repr_html_(self) -> str:
+        rows = self._rows()
+        return html_answers(rows, answer_cells(rows), self.sentence())
+
+    def _read(self) -> list[str]:
+        """The names of the samples that could be read."""
+        return [name for place, name in enumerate(self.samples) if place not in self.skipped]
+
+    def _rows(self, *, explained: bool = False) -> list[dict[str, Any]]:
+        """A row for each sample, also for those without an answer; if asked for, with its explanation."""
+        rows = answer_rows(self.answers, self._read(), self.taxonomy, self.labels)
+        if self.why is not None and explained:
             for row, steps in zip(rows, self.why, strict=True):
                 row["why"] = [step.to_dict(self.taxonomy) for step in steps]
         for place, reason in sorted(self.skipped.items()):
             row = skipped_row(self.samples[place], reason, rows, compared=self.answers.p_known is not None)
             rows.insert(place, row)
-        shown = show_rows(rows, form, self.about)
-        if self.why is not None and form == "table":
-            blocks = [
-                f"{name}\n{explain_text(s, self.taxonomy)}" for name, s in zip(read, self.why, strict=True)
-            ]
-            shown += "\n" + "\n".join(blocks) + "\n"
-        return shown
+        return rows
 
     def sentence(self) -> str:
         """One sentence: how many answers were cut and, if labels are known, how many hold the truth."""

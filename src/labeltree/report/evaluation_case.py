@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from markupsafe import Markup
 from torch import Tensor, searchsorted
 
 from labeltree.data import Source
@@ -20,14 +21,19 @@ from labeltree.evaluation import (
     evaluate,
     save_outcomes,
 )
+from labeltree.notebooks import html_sentences
 from labeltree.progress import Progress, silent
 from labeltree.report.compare_answers import Differences, answer_differences
 from labeltree.report.corrected_labels import CorrectedLabels
 from labeltree.report.other_taxonomy import OtherTaxonomy
+from labeltree.report.pages.number_tiles import tiles
 from labeltree.report.pages.report_page import write_report
 from labeltree.report.tables.main_numbers import main_numbers_table
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import AnyTaxonomy
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Evaluated", "EvaluationCase", "Remark", "data_notes", "evaluate_case", "write_evaluation"]
 
@@ -45,6 +51,28 @@ class Evaluated:
     headline: str
     metrics: Path
     report: Path
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The numbers, see `labeltree.evaluation.EvaluationResult.to_pandas`."""
+        return self.result.to_pandas()
+
+    def _repr_html_(self) -> str:
+        cards = Markup("").join(
+            Markup(
+                '<div style="border:1px solid;border-radius:6px;padding:8px 12px;max-width:15em">'
+                '<div style="font-size:1.8em">{}</div><div>{}</div>{}</div>'
+            ).format(
+                tile.number,
+                tile.title,
+                html_sentences(["; ".join(f"{name} {number}" for name, number in tile.others)]),
+            )
+            for tile in tiles(self.result)
+        )
+        written = html_sentences([f"report: {self.report}", f"metrics: {self.metrics}"])
+        return (
+            str(Markup('<div style="display:flex;flex-wrap:wrap;gap:12px">{}</div>{}').format(cards, written))
+            + self.result._repr_html_()
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

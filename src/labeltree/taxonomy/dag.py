@@ -17,6 +17,7 @@ from labeltree.taxonomy.class_embeddings import cholesky_of_dag
 from labeltree.taxonomy.description import render, review, review_parents
 from labeltree.taxonomy.files.entries import Entries, entries_of_dag, entries_of_tree
 from labeltree.taxonomy.files.taxonomy_files import read_taxonomy
+from labeltree.taxonomy.html_tree import html_tree
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.project_dag import ProjectionRule, keep_parents, nearest_root, yolo9000
 from labeltree.taxonomy.taxonomy_graph import Graph
@@ -166,6 +167,9 @@ class TaxonomyDAG(Graph):
             max_children: Largest number of children of each node shown (None: all).
         """
         return render(self, max_depth, max_children)
+
+    def _repr_html_(self) -> str:
+        return html_tree(self)
 
 
 def check_tree(what: str, taxonomy: object) -> Taxonomy:

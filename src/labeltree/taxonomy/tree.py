@@ -27,6 +27,7 @@ from labeltree.taxonomy.files.entries import (
     entries_of_tree,
 )
 from labeltree.taxonomy.files.nested import entries_from_nested
+from labeltree.taxonomy.html_tree import html_tree
 from labeltree.taxonomy.lca import RangeMinima
 from labeltree.taxonomy.numbering import IntArray, subtree_end
 from labeltree.taxonomy.relations import ANCESTOR, APART, SAME, RelationTable, unknown_relation
@@ -207,6 +208,9 @@ class Taxonomy(Graph):
             max_children: Largest number of children of each node shown (None: all).
         """
         return render(self, max_depth, max_children)
+
+    def _repr_html_(self) -> str:
+        return html_tree(self)
 
     # Queries that are faster on a tree than on a DAG
 

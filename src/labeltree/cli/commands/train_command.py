@@ -61,12 +61,13 @@ def run(arguments: list[str]) -> None:
         return
     if settings and not settings[0].startswith("-"):
         raise ValueError(f"'{settings[0]}' stands alone; samples are named by --data {settings[0]}")
+    recipe = with_absolute_paths(parser.recipe(settings))
+
     from labeltree.inference.finish import finish_run
     from labeltree.runs import ModelDescription
     from labeltree.training.fit import train
     from labeltree.training.records.record import is_first_rank
 
-    recipe = with_absolute_paths(parser.recipe(settings))
     if options.folds is not None:
         _train_folds(recipe, options)
         return
