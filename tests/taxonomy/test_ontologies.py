@@ -182,9 +182,7 @@ def test_rdf_of_other_suffixes(folder: Path) -> None:
     (folder / "unknown").write_text(FILES["icd.xml"])
     assert read_form(folder / "unknown", "claml") == load_taxonomy(folder / "icd.xml")
     (folder / "page.xml").write_text("<html/>")
-    with pytest.raises(
-        TaxonomyError, match=r"page.xml: no form of a .xml is in it: rdf .OWL or"
-    ):
+    with pytest.raises(TaxonomyError, match=r"page.xml: no form of a .xml is in it: rdf .OWL or"):
         load_taxonomy(folder / "page.xml")
 
 

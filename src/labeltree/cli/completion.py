@@ -25,7 +25,7 @@ def complete() -> NoReturn:
     from labeltree.plugins import named_parts
 
     line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT", "0"))]
-    _, _, _, before, _ = argcomplete.split_line(line)  # the words that are complete
+    _, _, _, before, _ = argcomplete.lexers.split_line(line)  # the words that are complete
     words, commands = before[int(os.environ[_ASKED]) :], named_parts("commands")
 
     def answer(parser: argparse.ArgumentParser, *_: Any, **__: Any) -> NoReturn:
