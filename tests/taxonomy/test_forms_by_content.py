@@ -464,3 +464,25 @@ def test_headings_over_groups_of_columns_are_no_header(
 @pytest.mark.parametrize("text", ["sep=;\nchild;parent\nsaw;tool\n", "child|parent\nsaw|tool\n"])
 def test_separators_of_tables(tmp_path: Path, text: str) -> None:
     assert paths(read(tmp_path, "edges.csv", text)) == ["saw"]
+
+
+def test_workbooks_are_tables(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (
+        ["All our products"],
+        ["id", "parent_id", "name"],
+        [1, None, "tool"],
+        [2, 1, "saw"],
+        [3, 2, "bow saw"],
+    ):
+        book.active.append(row)
+    book.active.append([4, None, "toy"])
+    book.active.append([5, 4, "kite"])
+    book.save(tmp_path / "products.xlsx")
+    assert paths(load_taxonomy(tmp_path / "products.xlsx")) == PLACES
+    assert "above the header (row 2)" in caplog.text
+    book.active.append([5, 1, "kite"])
+    book.save(tmp_path / "products.xlsx")
+    with pytest.raises(TaxonomyError, match=r"'5' has two parents, .*row 5 below the header"):
+        Taxonomy.from_file(tmp_path / "products.xlsx")

@@ -128,3 +128,13 @@ def test_results_lie_on_the_device_of_the_arguments() -> None:
         for result in (query(u.cuda(), v.cuda()), query(u.cuda(), v), query(u, v.cuda())):
             assert result.device.type == "cuda"
             assert torch.equal(result.cpu().nan_to_num(-1), query(u, v).nan_to_num(-1))
+
+
+def test_one_missing_node_leaves_the_taxonomy_as_it_is() -> None:
+    tree = Taxonomy.from_paths(["a/b/c", "d"])
+    depth, height = tree.depth.tolist(), tree.height.tolist()
+    for query in ("lca", "lca_depth", "lca_height", "lca_depth_dissimilarity", "lca_height_dissimilarity"):
+        for pair in ((-1, -1), (-1, 1), (3, -1)):
+            getattr(tree, query)(*pair)
+    assert (tree.depth.tolist(), tree.height.tolist()) == (depth, height)
+    assert (tree.numbering.depth.tolist(), tree.numbering.height.tolist()) == (depth, height)

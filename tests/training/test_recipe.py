@@ -105,7 +105,6 @@ def test_bad_files(content: str, message: str, tmp_path: Path) -> None:
         ("--patience=x", "patience: expected a whole number or null; got x"),
         ("--flip=maybe", "flip: expected true or false; got maybe"),
         ("--optimizer.lr=x", "optimizer.lr: expected a number or null; got x"),
-        ("--table.aspect_columns=a", "table.aspect_columns: expected a list such as [a, b] or null; got a"),
         ("--term_weights=2", "term_weights: expected a list; got 2"),
         ("--lam.margins=[a]", "lam.margins: expected a number or a list such as [1, 2] or null; got ['a']"),
         ("--head=foo", "'head' is a group of settings; set head.dim or head.hidden instead"),

@@ -18,11 +18,11 @@ import numpy as np
 from labeltree.data.biology.darwin_core_archive import is_archive, read_archive
 from labeltree.data.table_forms.record_tables import read_records
 from labeltree.data.table_forms.text_tables import TextTable
-from labeltree.data.table_forms.workbooks import read_sheet
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, read_parquet, stack_lists
 from labeltree.taxonomy.ranks import term_of
 from labeltree.text_files import PACKED, find_encoding, open_unpacked, split_packed
+from labeltree.workbooks import read_sheet
 
 if TYPE_CHECKING:
     import pyarrow as pa

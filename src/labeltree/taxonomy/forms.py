@@ -72,7 +72,7 @@ def read_form(
         if form == "rf2":
             terms = None if descriptions is None else _terms(descriptions)
             return tree_or_dag(rf2_edges(text, terms, several_parents=True))
-        header, rows, lines = table_of_text(text, Path(path).name)[0]
+        header, rows, lines, _ = table_of_text(text, Path(path).name)[0]
         return tree_or_dag(
             edges_from_table(
                 header,
@@ -127,7 +127,7 @@ def _cells(path: str | os.PathLike[str], text: str, column: str | None, usual: t
     """The distinct lines of a text, or cells of a column of a table."""
     if not _is_table(path):
         return list(dict.fromkeys(line.strip() for line in text.split("\n") if line.strip()))
-    header, rows, _ = table_of_text(text, Path(path).name)[0]
+    header, rows, *_ = table_of_text(text, Path(path).name)[0]
     at = _column(header, column, usual) or 0
     return list(dict.fromkeys(row[at] for row in rows if row[at]))
 
@@ -142,7 +142,7 @@ def _titles(
     """What codes mean: the rest of their lines, or another column."""
     if not _is_table(path):
         return dict(pair for line in codes if len(pair := line.split(maxsplit=1)) == 2)
-    header, rows, _ = table_of_text(text, Path(path).name)[0]
+    header, rows, *_ = table_of_text(text, Path(path).name)[0]
     at = _column(header, column, CODE_COLUMNS) or 0
     title = _column(header, None if descriptions is None else str(descriptions), TITLE_COLUMNS)
     if title is None or title == at:

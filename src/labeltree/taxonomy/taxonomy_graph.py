@@ -213,4 +213,4 @@ class Graph(NamedGraph):
     @staticmethod
     def _look_up(values: Tensor, nodes: Tensor) -> Tensor:
         looked_up = values.to(nodes.device)[nodes]  # a missing node, -1, reads the last entry and is masked
-        return looked_up.masked_fill_(nodes < 0, -1)
+        return looked_up.masked_fill(nodes < 0, -1)  # of one node, what was looked up is a view of the values

@@ -128,7 +128,7 @@ def _name_usages(archive: zipfile.ZipFile) -> FileTable:
 
 def _columns(archive: zipfile.ZipFile, stem: str) -> dict[str, list[str]]:
     """The cells of each column of a table, by its name in lower case."""
-    header, rows, _ = _plain_table(archive, stem)
+    header, rows, *_ = _plain_table(archive, stem)
     folded = [column.casefold().rpartition(":")[2] for column in header]
     return {column: [row[place] for row in rows] for place, column in enumerate(folded)}
 

@@ -63,7 +63,7 @@ from labeltree.taxonomy.files.nested import entries_from_nested, entries_from_ya
 from labeltree.taxonomy.files.newick import entries_from_newick
 from labeltree.taxonomy.files.obo import entries_from_obo
 from labeltree.taxonomy.files.ontologies.ontology_forms import ONTOLOGY_FORMS
-from labeltree.taxonomy.files.opened_file import START, OpenedFile
+from labeltree.taxonomy.files.opened_file import START, WORKBOOKS, OpenedFile
 from labeltree.taxonomy.files.path_lines import entries_from_google, entries_from_lines, has_only_rooted_paths
 from labeltree.taxonomy.files.saved_document import is_saved, read_saved
 from labeltree.taxonomy.files.taxon_tables import (
@@ -75,14 +75,14 @@ from labeltree.taxonomy.files.taxon_tables import (
 
 __all__ = ["FORMS", "FileForm", "entries_of_form", "find_form"]
 
-_TABLES = (".csv", ".tsv")
+_TABLES = (".csv", ".tsv", *WORKBOOKS)
 _TAXA = (*_TABLES, ".txt", ".tab")  # lines whose first one names columns as Darwin Core and others do
 _MARKS = (">", "|", ";", "\t", ":", ",", " - ", ".", "_")
 _FIRST = 20  # lines
 _MANY = 100  # classes
 _MOST = 0.9
 _YAML = (".yaml", ".yml")
-_NEWICK = (".nwk", ".newick", ".tree")
+_NEWICK = (".nwk", ".newick", ".tree", ".tre", ".trees", ".treefile")
 _JSON = (".json", ".jsonld")
 _DATA = (*_JSON, *_YAML)
 
@@ -165,7 +165,9 @@ def _always(file: OpenedFile) -> bool:
 
 
 def _is_rf2(file: OpenedFile) -> bool:
-    return is_rf2([name.strip() for name in file.start.split("\n", 1)[0].split("\t")])
+    return file.suffix not in WORKBOOKS and is_rf2(
+        [name.strip() for name in file.start.split("\n", 1)[0].split("\t")]
+    )
 
 
 def _has_table(file: OpenedFile) -> bool:
@@ -187,14 +189,14 @@ def _has_own_edges(file: OpenedFile) -> bool:
 
 
 def _read_edges(file: OpenedFile) -> Entries:
-    header, rows, _ = table = file.table
+    header, rows, *_ = table = file.table
     return edges_from_table(
         header, rows, table.where, several_parents=file.several_parents, root_name=file.root_name
     )
 
 
 def _has_breadcrumbs(file: OpenedFile) -> bool:
-    header, rows, _ = file.table
+    header, rows, *_ = file.table
     return len(header) == 1 and breadcrumbs_of([cells[0] for cells in rows]) is not None
 
 

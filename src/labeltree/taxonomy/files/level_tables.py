@@ -35,7 +35,7 @@ def entries_from_levels(file: OpenedFile) -> Entries:
     Raises:
         TaxonomyError: If its columns are no depths, or its first line names no columns.
     """
-    header, rows, _ = table = file.table
+    header, rows, *_ = table = file.table
     for row in rows:
         if row[0] == header[0]:
             raise TaxonomyError(
@@ -75,7 +75,7 @@ def entries_from_id_paths(file: OpenedFile) -> Entries:
     """Read a column of whole paths; columns that are different in every row are aliases."""
     place = _path_column(file)
     assert place is not None
-    header, rows, _ = table = file.table
+    header, rows, *_ = table = file.table
     breadcrumbs = breadcrumbs_of([row[place] for row in rows], certain=True, marks=BETWEEN_SPACES)
     assert breadcrumbs is not None
     last = [path[-1] for path in breadcrumbs.paths]
@@ -97,7 +97,7 @@ def entries_from_id_paths(file: OpenedFile) -> Entries:
 
 def _path_column(file: OpenedFile) -> int | None:
     """The only column of whole paths, different in every row, if another column is an id."""
-    header, rows, _ = file.table
+    header, rows, *_ = file.table
     if len(header) < 2 or len(rows) < 2:
         return None
     whole = [
@@ -119,7 +119,7 @@ def entries_from_code_column(file: OpenedFile) -> Entries:
     """Read a column of codes with what they mean; see `entries_of_described_codes`."""
     places = _code_columns(file)
     assert places is not None
-    header, rows, _ = file.table
+    header, rows, *_ = file.table
     left = [name for place, name in enumerate(header) if place not in places]
     if left:
         file.note(f"left out: {some(left)}")
@@ -128,7 +128,7 @@ def entries_from_code_column(file: OpenedFile) -> Entries:
 
 
 def _code_columns(file: OpenedFile) -> tuple[int, int] | None:
-    header, rows, _ = file.table
+    header, rows, *_ = file.table
     folded = [name.casefold() for name in header]
     codes = [place for place, name in enumerate(folded) if _is_code_column(name)]
     texts = [place for place, name in enumerate(folded) if name in TITLE_COLUMNS or name.endswith(" title")]

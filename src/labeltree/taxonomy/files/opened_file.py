@@ -13,9 +13,11 @@ from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.nested import Pairs, data_from_yaml
 from labeltree.text_files import decode_text, open_unpacked, read_unpacked, split_packed, unpacked_chunks
 from labeltree.text_form import find_text_form
+from labeltree.workbooks import read_sheet
 
-__all__ = ["START", "FileTable", "OpenedFile", "read_text", "table_of_text"]
+__all__ = ["START", "WORKBOOKS", "FileTable", "OpenedFile", "read_text", "table_of_text"]
 
+WORKBOOKS = (".xlsx", ".xlsm")
 START = 1 << 16
 _LONGEST_START = 1 << 20  # characters by which the form of a table is found
 """Bytes by which a form is recognised."""
@@ -23,15 +25,20 @@ T = TypeVar("T")
 
 
 class FileTable(NamedTuple):
-    """The column names of a table, its rows without the empty ones, and the line of each."""
+    """The column names of a table, its rows without the empty ones, and the line of each.
+
+    Rows of a workbook have no line; they are counted below the header.
+    """
 
     header: list[str]
     rows: list[list[str]]
     lines: list[int]
+    is_sheet: bool = False
 
     def where(self, row: int) -> str:
         """How an error names a row, given its number from 0."""
-        return f"line {self.lines[row]}"
+        number = self.lines[row]
+        return f"row {number} below the header" if self.is_sheet else f"line {number}"
 
 
 class OpenedFile:
@@ -112,10 +119,21 @@ class OpenedFile:
     @cached_property
     def table(self) -> FileTable:
         """The text as a table; see `table_of_text`."""
-        table, notes = table_of_text(self.text, f"table{self.suffix}")
+        if self.suffix in WORKBOOKS:
+            table, notes = self._read(self._sheet)
+        else:
+            table, notes = table_of_text(self.text, f"table{self.suffix}")
         for sentence in notes:
             self.note(sentence)
         return table
+
+    def _sheet(self) -> tuple[FileTable, tuple[str, ...]]:
+        sheet, notes = read_sheet(self.path)
+        columns = [[cell or "" for cell in column.to_pylist()] for column in sheet.columns]
+        rows = [list(row) for row in zip(*columns, strict=True)]
+        if not rows:
+            raise ValueError("there is only one row; the first names the columns, the tree follows below")
+        return FileTable(list(sheet.column_names), rows, list(range(1, len(rows) + 1)), is_sheet=True), notes
 
     @cached_property
     def json(self) -> Any:
