@@ -55,6 +55,11 @@ def paths(taxonomy: AnyTaxonomy) -> list[str]:
 
 
 LINES = {
+    "tabs before names": "tool\n\tsaw\n\t\tbow saw\ntoy\n\tkite\n",
+    "blanks before names": "# things\ntool\n  saw\n    bow saw\n\ntoy\n  kite\n",
+    "bullets": "- tool\n  - saw\n    - bow saw\n- toy\n  - kite\n",
+    "drawn": ".\n├── tool\n│   └── saw\n│       └── bow saw\n└── toy\n    └── kite\n",
+    "drawn in ASCII": ".\n|-- tool\n|   `-- saw\n|       `-- bow saw\n`-- toy\n    `-- kite\n",
     "google with ids": "1 - tool\n2 - tool > saw\n3 - tool > saw > bow saw\n4 - toy\n5 - toy > kite\n",
     "ids with colons": "# ids\n# of shops\n\n"
     + "".join(f"id://shop/{i}   : {path.replace('/', ' > ')}\n" for i, path in enumerate(PLACES)),
@@ -486,3 +491,22 @@ def test_workbooks_are_tables(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     book.save(tmp_path / "products.xlsx")
     with pytest.raises(TaxonomyError, match=r"'5' has two parents, .*row 5 below the header"):
         Taxonomy.from_file(tmp_path / "products.xlsx")
+
+
+def test_what_show_draws_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Taxonomy.from_paths(PLACES).save(tmp_path / "tree.json")
+    main(["taxonomy", "show", str(tmp_path / "tree.json")])
+    assert paths(read(tmp_path, "drawn.txt", capsys.readouterr().out)) == PLACES
+
+
+def test_indentation_that_is_no_outline(tmp_path: Path) -> None:
+    with pytest.raises(TaxonomyError, match="not indented in steps"):
+        read_form(read_path(tmp_path, "  a\n b\nc\n"), "outline")
+    assert read(tmp_path, "flat.txt", " a\n b\n c\n").num_nodes == 4
+    assert read(tmp_path, "slip.txt", "a\n b\nc\n").num_nodes == 4
+
+
+def read_path(folder: Path, text: str) -> Path:
+    path = folder / "lines.txt"
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -62,6 +62,7 @@ Form = Literal[
     "objects",
     "obo",
     "obo-graph",
+    "outline",
     "paths",
     "phyloxml",
     "ranks",

@@ -64,6 +64,7 @@ from labeltree.taxonomy.files.newick import entries_from_newick
 from labeltree.taxonomy.files.obo import entries_from_obo
 from labeltree.taxonomy.files.ontologies.ontology_forms import ONTOLOGY_FORMS
 from labeltree.taxonomy.files.opened_file import START, WORKBOOKS, OpenedFile
+from labeltree.taxonomy.files.outlines import entries_from_outline, has_outline
 from labeltree.taxonomy.files.path_lines import entries_from_google, entries_from_lines, has_only_rooted_paths
 from labeltree.taxonomy.files.saved_document import is_saved, read_saved
 from labeltree.taxonomy.files.taxon_tables import (
@@ -316,6 +317,9 @@ FORMS = (
         (".txt",),
         lambda file: is_google(file.start),
         entries_from_google,
+    ),
+    FileForm(
+        "outline", "indented lines, or a drawn tree", (".txt", ".md"), has_outline, entries_from_outline
     ),
     FileForm(
         "id-paths", "3237 - Animals > Live Animals", (".txt",), has_ids_and_paths, entries_from_ids_and_paths
