@@ -1,5 +1,6 @@
 """Forms of taxonomy files that are recognised by their content: what is read, and what a note says of it."""
 
+import contextlib
 import json
 import zipfile
 from pathlib import Path
@@ -500,7 +501,7 @@ def test_what_show_draws_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_indentation_that_is_no_outline(tmp_path: Path) -> None:
-    with pytest.raises(TaxonomyError, match="not indented in steps"):
+    with pytest.raises(TaxonomyError, match="line 2 begins where no line above it does"):
         read_form(read_path(tmp_path, "  a\n b\nc\n"), "outline")
     assert read(tmp_path, "flat.txt", " a\n b\n c\n").num_nodes == 4
     assert read(tmp_path, "slip.txt", "a\n b\nc\n").num_nodes == 4
@@ -510,3 +511,99 @@ def read_path(folder: Path, text: str) -> Path:
     path = folder / "lines.txt"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+LISTS = {
+    "data.yaml": "path: ../d\ntrain: images/train\nnc: 3\nnames:\n  0: crane\n  1: tench\n  2: oak\n",
+    "list.yaml": "train: a\nnc: 3\nnames: [crane, tench, oak]\n",
+    "numbers.yaml": "crane: 0\ntench: 1\noak: 2\n",
+    "stop.csv": "ClassId,Name\n0,crane\n1,tench\n2,oak\n",
+    "label.csv": "label,name\n0,crane\n1,tench\n2,oak\n",
+    "coco.names": "crane\ntench\noak\n",
+    "behind.txt": "crane 0\ntench 1\noak 2\n",
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_of_classes(tmp_path: Path, name: str) -> None:
+    tree = read(tmp_path, name, LISTS[name])
+    assert paths(tree) == ["crane", "oak", "tench"]
+    if name != "coco.names":
+        assert tree.decode(tree.encode(["1"])) == ["tench"]
+
+
+def test_columns_that_count_are_no_level(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = "category,subcategory,count,active\nAnimals,Cat,12,TRUE\nAnimals,Dog,30,FALSE\nPlants,Oak,4,TRUE\n"
+    assert paths(read(tmp_path, "t.csv", text)) == [
+        "Animals",
+        "Animals/Cat",
+        "Animals/Dog",
+        "Plants",
+        "Plants/Oak",
+    ]
+    assert "left out: 'count' and 'active', whose cells are numbers" in caplog.text
+    assert "category > subcategory are levels" in caplog.text
+
+
+def test_keys_with_shared_values_are_children(tmp_path: Path) -> None:
+    text = '{"beaver": "aquatic mammals", "dolphin": "aquatic mammals", "shark": "fish"}'
+    assert paths(read(tmp_path, "fine.json", text)) == [
+        "aquatic mammals",
+        "aquatic mammals/beaver",
+        "aquatic mammals/dolphin",
+        "fish",
+        "fish/shark",
+    ]
+
+
+def test_columns_of_edges_in_other_words(tmp_path: Path) -> None:
+    rows = "saw,tool\nbow saw,saw\nkite,toy\n"
+    for header in ("hyponym,hypernym", "narrower,broader", "subclass,superclass"):
+        assert paths(read(tmp_path, "e.csv", f"{header}\n{rows}")) == PLACES, header
+    assert (
+        paths(read(tmp_path, "f.csv", "id,nom,parent\n1,tool,\n2,saw,1\n3,bow saw,2\n4,toy,\n5,kite,4\n"))
+        == PLACES
+    )
+
+
+def test_codes_of_customs_and_industries(tmp_path: Path) -> None:
+    customs = "code,name\n01,Live animals\n0101,Horses\n0101.21,Pure-bred\n02,Meat\n"
+    assert paths(read(tmp_path, "hs.csv", customs)) == ["01", "01/0101", "01/0101/0101.21", "02"]
+    industries = "code,title\n11,Farming\n111,Crops\n31-33,Manufacturing\n311,Food\n"
+    assert paths(read(tmp_path, "naics.csv", industries)) == ["11", "11/111", "31-33", "31-33/311"]
+    quoted = '"Code","Description"\n"A","Farming, forestry"\n'
+    quoted += "".join(f'"A0{i}","Crop {i}"\n' for i in range(1, 5))
+    assert paths(read(tmp_path, "isic.txt", quoted)) == ["A", "A/A01", "A/A02", "A/A03", "A/A04"]
+
+
+def test_ebird_and_names_in_several_languages(tmp_path: Path) -> None:
+    text = "TAXON_ORDER,SCI_NAME,ORDER,FAMILY\n2,Struthio camelus,Struthioniformes,Struthionidae\n"
+    text += "3,Rhea americana,Rheiformes,Rheidae\n"
+    assert "Rheiformes/Rheidae/Rhea americana" in paths(read(tmp_path, "ebird.csv", text))
+    text = "Order,Family,Genus,Species (Scientific),Species (English)\n"
+    text += "A,B,Bubo,Bubo bubo,Owl\nA,B,Bubo,Bubo ascalaphus,X\n"
+    assert "A/B/Bubo/Bubo bubo" in paths(read(tmp_path, "ioc.csv", text))
+
+
+def test_drawings_of_other_programs(tmp_path: Path) -> None:
+    unix = ".\n├── animals\n│   └── cat\n└── plants\n\n3 directories, 0 files\n"
+    assert paths(read(tmp_path, "unix.txt", unix)) == ["animals", "animals/cat", "plants"]
+    windows = "C:.\n├───animals\n│   ├───cat\n└───plants\n"
+    assert paths(read(tmp_path, "windows.txt", windows)) == ["animals", "animals/cat", "plants"]
+    with pytest.raises(TaxonomyError, match="line 4 begins where no line above it does"):
+        read(tmp_path, "crooked.txt", "Animals\n  Mammals\n      Cat\n    Dog\nPlants\n")
+
+
+def test_a_form_that_a_file_does_not_hold(tmp_path: Path) -> None:
+    (tmp_path / "names.json").write_text('["a", "b"]', encoding="utf-8")
+    for form in get_args(Form):
+        if form in ("breadcrumbs", "codes", "rf2", "edges", "nested", "paths", "levels", "newick", "ncbi"):
+            continue
+        with contextlib.suppress(TaxonomyError):  # what it raises, or some read it as something plainer
+            read_form(tmp_path / "names.json", form)
+
+
+def test_marks_between_blanks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert paths(read(tmp_path, "a.txt", "tool » saw » bow saw\ntoy » kite\ntool » saw\ntoy\n")) == PLACES
+    assert read(tmp_path, "places.txt", "/a/field 0\n/a/cabin 1\n/b/shop 2\n").num_nodes == 6
+    assert "the number at the end of each line is part of its name" in caplog.text

@@ -49,6 +49,8 @@ SCHEMES = {
 _CODE = re.compile(r"[A-Z0-9](?:[A-Z0-9.\u2013-]{0,14}[A-Z0-9])?")
 _KNOWN = {
     "icd10": re.compile(r"[A-Z]\d[0-9A-Z](?:\.?[0-9A-Z]{1,4}|\s*[-\u2013]\s*[A-Z]\d[0-9A-Z])?"),
+    "naics": re.compile(r"\d{2,6}|\d\d-\d\d"),
+    "hs": re.compile(r"\d\d(?:\d\d(?:\.\d\d(?:\.?\d\d){0,2})?)?"),
     "atc": re.compile(r"[A-Z](?:\d\d(?:[A-Z](?:[A-Z](?:\d\d)?)?)?)?"),
 }
 _WITH_DIGIT = 0.8  # the least share of codes that have a digit
@@ -81,12 +83,21 @@ def entries_of_described_codes(pairs: Sequence[tuple[str, str]], root_name: str 
         TaxonomyError: If nothing says where levels end.
     """
     codes = [code for code, _ in pairs]
-    known = next((name for name, shape in _KNOWN.items() if all(map(shape.fullmatch, codes))), None)
+    marks = {"naics": "-", "hs": "."}  # without these, prefixes say the same
+    known = next(
+        (
+            name
+            for name, shape in _KNOWN.items()
+            if all(map(shape.fullmatch, codes)) and any(marks.get(name, "") in code for code in codes)
+        ),
+        None,
+    )
     entries = entries_from_codes(codes, None if known is None else SCHEMES[known], root_name=root_name)
     texts = {code: text.strip() for code, text in pairs}
     made = len(entries.names) - 1 - len(texts)
     levels = f"levels as in {known}" if known else "a code that begins with another one is below it"
-    note = f"{len(texts)} codes, {levels}; what they mean are further names; --levels says other levels"
+    note = f"{len(texts)} codes, {levels}; what they mean are further names; 'labeltree taxonomy convert' "
+    note += "with --form codes and --levels reads other levels"
     note += f"; {made} codes above them are not in the file" if made > 0 else ""
     aliases = [(texts[name],) if texts.get(name, name) != name else () for name in entries.names]
     return entries._replace(aliases=aliases, notes=(note,))

@@ -38,6 +38,10 @@ _ENDS = (
     ("tax_id", "parent_tax_id"),
     ("name", "parent"),
     ("source", "target"),
+    ("from", "to"),
+    ("hyponym", "hypernym"),
+    ("narrower", "broader"),
+    ("subclass", "superclass"),
 )
 _NAMES = ("name", "label", "title", "scientificname", "term", "category", "description")
 _BESIDE = {*_NAMES, "rank", "taxonrank", "level", "depth", "order", "position"}
@@ -139,7 +143,7 @@ def edges_from_table(
                 f"which columns hold a child and its parent? There are {', '.join(columns)}; say "
                 "--child COLUMN and --parent COLUMN"
             )
-        if {end.casefold() for end in ends} == {"source", "target"}:
+        if {end.casefold() for end in ends} in ({"source", "target"}, {"from", "to"}):
             ends = _direct(columns, rows, *ends)
         child, parent = child or ends[0], parent or ends[1]
     at = [column_place(columns, column) for column in (child, parent)]
@@ -214,6 +218,11 @@ def _names_of(
         tiers = [place for place in free if _TIER.fullmatch(folded[place])]
         called = [place for place in free if "name" in folded[place]]
         places = [place for place in usual if place in free][:1] or tiers or called[:1]
+        if not places and all(row[ends[0]].isdecimal() for row in rows):  # numbers are no names
+            texts = [
+                place for place in free if all(row[place] and not row[place].isdecimal() for row in rows)
+            ]
+            places = texts[:1]
     if not places:
         return None
     return {

@@ -78,6 +78,7 @@ __all__ = ["FORMS", "FileForm", "entries_of_form", "find_form"]
 
 _TABLES = (".csv", ".tsv", *WORKBOOKS)
 _TAXA = (*_TABLES, ".txt", ".tab")  # lines whose first one names columns as Darwin Core and others do
+_LINES = (".txt", ".names")
 _MARKS = (">", "|", ";", "\t", ":", ",", " - ", ".", "_")
 _FIRST = 20  # lines
 _MANY = 100  # classes
@@ -137,7 +138,16 @@ def entries_of_form(file: OpenedFile, name: Form | None = None) -> Entries:
     Raises:
         TaxonomyError: If it cannot be read as this form.
     """
-    entries = (find_form(file) if name is None else _form_of_name(file, name)).read(file)
+    if name is None:
+        entries = find_form(file).read(file)
+    else:
+        form = _form_of_name(file, name)
+        try:
+            entries = form.read(file)
+        except (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, TaxonomyError):
+                raise
+            raise TaxonomyError(f"it does not hold what --form {name} reads: {form.example}") from error
     if len(entries.names) == len(entries.parents) + 1 and not any(entries.parents):
         _note_common_mark(file, entries.names[1:])
     return entries._replace(notes=tuple(dict.fromkeys([*file.notes, *entries.notes])))
@@ -301,7 +311,13 @@ FORMS = (
     ),
     FileForm("breadcrumbs", "a column of A > B > C", _TABLES, _has_breadcrumbs, _read_breadcrumbs),
     FileForm("id-paths", "columns id and A > B > C", _TABLES, has_id_paths, entries_from_id_paths),
-    FileForm("codes", "columns code and description", _TABLES, has_code_column, entries_from_code_column),
+    FileForm(
+        "codes",
+        "columns code and description",
+        _TAXA,
+        lambda file: _has_table(file) and has_code_column(file),
+        entries_from_code_column,
+    ),
     FileForm(
         "ranks",
         "columns kingdom … species",
@@ -310,11 +326,11 @@ FORMS = (
         entries_from_ranks,
     ),
     FileForm("levels", "a column per depth, coarse to fine", _TABLES, _always, entries_from_levels),
-    FileForm("paths", "lines a/b/c or A > B > C", (".txt",), has_only_rooted_paths, entries_from_lines),
+    FileForm("paths", "lines a/b/c or A > B > C", _LINES, has_only_rooted_paths, entries_from_lines),
     FileForm(
         "google",
         "Google's product taxonomy",
-        (".txt",),
+        _LINES,
         lambda file: is_google(file.start),
         entries_from_google,
     ),
@@ -322,14 +338,14 @@ FORMS = (
         "outline", "indented lines, or a drawn tree", (".txt", ".md"), has_outline, entries_from_outline
     ),
     FileForm(
-        "id-paths", "3237 - Animals > Live Animals", (".txt",), has_ids_and_paths, entries_from_ids_and_paths
+        "id-paths", "3237 - Animals > Live Animals", _LINES, has_ids_and_paths, entries_from_ids_and_paths
     ),
-    FileForm("tree-numbers", "Breast;A01.236", (".txt",), has_tree_numbers, entries_from_tree_numbers),
-    FileForm("is-a", "lines of parent and child", (".txt",), has_is_a, entries_from_is_a),
-    FileForm("class-index", "1 person", (".txt",), has_numbered_names, entries_from_numbered_names),
-    FileForm("codes", "A00 Cholera", (".txt",), has_described_codes, entries_from_described_codes),
-    FileForm("paths", "A>B>C", (".txt",), has_tight_paths, entries_from_tight_paths),
-    FileForm("paths", "lines a/b/c or A > B > C", (".txt",), _always, entries_from_lines),
+    FileForm("tree-numbers", "Breast;A01.236", _LINES, has_tree_numbers, entries_from_tree_numbers),
+    FileForm("is-a", "lines of parent and child", _LINES, has_is_a, entries_from_is_a),
+    FileForm("class-index", "1 person", _LINES, has_numbered_names, entries_from_numbered_names),
+    FileForm("codes", "A00 Cholera", _LINES, has_described_codes, entries_from_described_codes),
+    FileForm("paths", "A>B>C", _LINES, has_tight_paths, entries_from_tight_paths),
+    FileForm("paths", "lines a/b/c or A > B > C", _LINES, _always, entries_from_lines),
     FileForm(
         "newick",
         "one Newick tree",

@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 _CHILDREN = ("children", "subcategories", "subcategory", "subclasses", "items", "nodes", "_children", "child")
+_OF_DETECTORS = {"nc", "train", "val", "test", "path"}
 _CATEGORY_IDS = ("id", "synset", "common_name", "image_dir_name", "freebase_id")
 
 
@@ -199,7 +200,16 @@ def entries_of_numbered(classes: Sequence[tuple[str, Sequence[str]]], file: Open
 
 
 def _class_index(data: Any) -> list[tuple[str, list[str]]] | None:
-    if not isinstance(data, Pairs) or len(data) < 2:
+    if not isinstance(data, Pairs) or not data:
+        return None
+    fields = {str(key).casefold(): value for key, value in data}
+    if "names" in fields and fields.keys() & _OF_DETECTORS:  # what YOLO's data sets say of themselves
+        names = fields["names"]
+        if isinstance(names, Pairs):
+            return _class_index(names) or [(text_of(name), [str(key)]) for key, name in names]
+        if is_list(names) and all(map(is_scalar, names)):
+            return [(text_of(name), [str(number)]) for number, name in enumerate(names)]
+    if len(data) < 2:
         return None
     if are_numbers([str(key) for key, _ in data]):
         if all(isinstance(value, str) and value.strip() for _, value in data):
@@ -207,11 +217,8 @@ def _class_index(data: Any) -> list[tuple[str, list[str]]] | None:
         if all(is_list(v) and len(v) == 2 and all(isinstance(text, str) for text in v) for _, v in data):
             return [(value[1], [value[0], str(key)]) for key, value in data]
     distinct = len({str(key) for key, _ in data}) == len(data)
-    if (
-        distinct
-        and all(type(value) is int for _, value in data)
-        and are_numbers([str(value) for _, value in data])
-    ):
+    whole = all(is_scalar(value) and str(value).strip().isdecimal() for _, value in data)
+    if distinct and whole and are_numbers([str(value) for _, value in data]):
         return [(str(key), [str(value)]) for key, value in data]
     return None
 

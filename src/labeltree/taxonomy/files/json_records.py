@@ -43,6 +43,7 @@ _PARENTS = (
     *("parent_id", "parentid", "parent_ids", "parentids", "parent", "parents", "parent_category_id"),
     *("parent_code", "broader", "is_a", "hypernym", "hypernyms", "parentnameusageid"),
 )
+_SHARED = 0.7  # as many values for each key, or fewer, are what keys have in common
 _FEW_ROOTS = 0.05  # for each edge
 _SYNONYMS = ("synonyms", "synonym", "aliases", "common_name")
 _NO_PARENT = ("0", "-1", "null", "none", "#")
@@ -259,7 +260,7 @@ def entries_from_adjacency(file: OpenedFile) -> Entries:
     )
     lists = any(is_list(value) for _, value in file.data)
     said = "each key is the parent of the names in its list" if lists else "each key has its parent as value"
-    return entries._replace(notes=(f"{said}, since names occur on both sides",))
+    return entries._replace(notes=(f"{said}; --form nested reads keys as parents of their values",))
 
 
 def _adjacent_pairs(data: Any) -> list[tuple[str, str]]:
@@ -274,6 +275,8 @@ def _adjacent_pairs(data: Any) -> list[tuple[str, str]]:
         pairs = [(text_of(key), text_of(value)) for key, value in data if value]
         parents = [parent for _, parent in pairs]
         named = keys & set(parents) if len(set(parents)) < len(parents) else set()
+        if not keys & set(parents) and len(keys) == len(data) and len(set(parents)) <= _SHARED * len(parents):
+            return pairs  # {"shark": "fish", "trout": "fish"}
     else:
         return []
     distinct = len(keys) == len(data) and len(set(pairs)) == len(pairs)

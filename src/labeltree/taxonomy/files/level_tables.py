@@ -25,8 +25,13 @@ TITLE_COLUMNS = ("description", "name", "title", "label", "term", "desc")
 _PAD = re.compile(r"[-/]+$")  # fills a shorter code up
 _IDS = {
     *("id", "ids", "index", "idx", "key", "uuid", "wnid", "mid", "no", "number", "#", ""),
-    *("class_id", "class_idx", "class_index", "label_id", "category_id", "node_id", "taxon_id", "species_id"),
+    *("classid", "classidx", "classindex", "labelid", "categoryid", "nodeid", "taxonid", "speciesid"),
 }
+_COUNTS = re.compile(
+    r"(?:n|num|number|no|count|counts|total|size|freq|frequency|active|enabled|images|samples)"
+    r"(?:[ _].*)?|.*[ _](?:count|counts|total)"
+)
+_NUMBER = re.compile(r"[-+]?\d[\d.,]*%?|true|false|yes|no", re.IGNORECASE)
 
 
 def entries_from_levels(file: OpenedFile) -> Entries:
@@ -42,12 +47,23 @@ def entries_from_levels(file: OpenedFile) -> Entries:
                 f"line 1 reads like data: {header[0]!r} stands below it again; name the columns in line 1"
             )
     ids = _id_columns(header, rows)
-    levels = [place for place in range(len(header)) if place not in ids]
+    counts = _count_columns(header, rows)
+    levels = [place for place in range(len(header)) if place not in ids and place not in counts]
+    if counts:
+        file.note(f"left out: {some([header[place] for place in counts])}, whose cells are numbers")
     cells = [[row[place] for place in levels] for row in rows]
     names = [header[place] for place in levels]
     _check_depths(names, cells)
-    paths = ([cell or None for cell in row] for row in cells)
+    paths: list[str | list[str | None]] = [[cell or None for cell in row] for row in cells]
+    if len(names) == 1 and names[0].casefold().endswith("path") and any("/" in row[0] for row in cells):
+        file.note(f"the column {names[0]} holds paths with '/'")
+        paths = [row[0] for row in cells]
     if not ids:
+        file.note(
+            f"line 1 names the columns, and {' > '.join(names)} are levels"
+            if len(names) > 1
+            else f"line 1 names the column, {names[0]!r}, and is no class"
+        )
         return entries_from_paths(paths, file.root_name, table.where)
     read = f"columns {' > '.join(names)} are" if len(names) > 1 else f"column {names[0]} is"
     file.note(f"the {read} read, and {some([header[place] for place in ids])} as further names")
@@ -58,12 +74,27 @@ def entries_from_levels(file: OpenedFile) -> Entries:
 
 def _id_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     """The places of columns of ids, by their names, if they and the finest names differ in every row."""
-    named = [place for place, name in enumerate(header) if name.casefold().replace(" ", "_") in _IDS]
+    named = [
+        place
+        for place, name in enumerate(header)
+        if re.sub(r"[ _.-]", "", name.casefold()) in _IDS or are_numbers([row[place] for row in rows])
+    ]
     ids = [place for place in named if len({row[place] for row in rows}) == len(rows)]
     finest = max((place for place in range(len(header)) if place not in ids), default=None)
     if finest is None or len({row[finest] for row in rows}) < len(rows):
         return []
     return ids
+
+
+def _count_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """The places of the last columns that by their names count something, and hold numbers or yes and no."""
+    counts: list[int] = []
+    for place in range(len(header) - 1, 0, -1):
+        cells = [row[place] for row in rows if row[place]]
+        if not _COUNTS.fullmatch(header[place].casefold()) or not all(map(_NUMBER.fullmatch, cells)):
+            break
+        counts.insert(0, place)
+    return counts
 
 
 def has_id_paths(file: OpenedFile) -> bool:
@@ -106,7 +137,7 @@ def _path_column(file: OpenedFile) -> int | None:
         if len({row[place] for row in rows}) == len(rows)
         and breadcrumbs_of([row[place] for row in rows], marks=BETWEEN_SPACES) is not None
     ]
-    named = any(name.casefold().replace(" ", "_") in _IDS for name in header)
+    named = any(re.sub(r"[ _.-]", "", name.casefold()) in _IDS for name in header)
     return whole[0] if len(whole) == 1 and named else None
 
 

@@ -24,12 +24,14 @@ __all__ = [
     "has_tight_paths",
     "has_tree_numbers",
     "lines_below_comments",
+    "numbers_after",
 ]
 
 _ID_BEFORE = re.compile(r"(\S+)(?:\s+[-:|=]\s+|\s*\t\s*|\s*[;,]\s*)(.+)")
 _TREE_NUMBER = re.compile(r"(.+?)\s*[;\t|]\s*([A-Z]?\d+(?:\.\d+)*)")
 _CODE_BEFORE = re.compile(r"(\S+?)(?:\s*[:;|=]\s+|\s+[-\u2013:|=]\s+|\s+|[;|,])(.+)")
 _NUMBER_BEFORE = re.compile(r"(\d+)\s+(.+)")
+_NUMBER_AFTER = re.compile(r"(.*\D)[\s,;]+(\d+)")
 _WORDNET_ID = re.compile(r"[nvars]\d{8}")
 _MARKS = ("\u2192", "->", "=>", ">", "|", ";", "\t", "::", "\\")
 _FEWEST = 3  # lines by which a form can be told
@@ -270,6 +272,8 @@ def entries_from_described_codes(file: OpenedFile) -> Entries:
 
 def has_numbered_names(file: OpenedFile) -> bool:
     """Whether each line is a number of a list, or an id of WordNet, and a name."""
+    if numbers_after(file) is not None:
+        return True
     pairs = _id_and_text(file)
     if pairs is None:
         return False
@@ -279,6 +283,15 @@ def has_numbered_names(file: OpenedFile) -> bool:
 
 def entries_from_numbered_names(file: OpenedFile) -> Entries:
     """Read lines of a number or id and a name; the former are aliases."""
+    if (after := numbers_after(file)) is not None:
+        file.note("the number behind each name is a further name; '/' separates levels")
+        lines = lines_below_comments(file)
+        return entries_from_paths(
+            [name for name, _ in after],
+            file.root_name,
+            lambda row: f"line {lines[row][0]}",
+            [[number] for _, number in after],
+        )
     pairs = _id_and_text(file)
     assert pairs is not None
     matches = [_NUMBER_BEFORE.fullmatch(text) for _, text in pairs]
@@ -288,6 +301,16 @@ def entries_from_numbered_names(file: OpenedFile) -> Entries:
     else:
         classes = [(text, [id]) for id, text in pairs]
     return entries_of_numbered(classes, file)
+
+
+def numbers_after(file: OpenedFile) -> list[tuple[str, str]] | None:
+    """Lines `/a/airfield 0`: a name and the number of a list behind it."""
+    matches = [_NUMBER_AFTER.fullmatch(line) for _, line in lines_below_comments(file)]
+    pairs = [(match[1], match[2]) for match in matches if match is not None]
+    names = {name for name, _ in pairs}
+    if len(pairs) < max(len(matches), _FEWEST) or len(names) < len(pairs):
+        return None
+    return pairs if are_numbers([number for _, number in pairs]) else None
 
 
 def _id_and_text(file: OpenedFile) -> list[tuple[str, str]] | None:

@@ -9,10 +9,12 @@ from labeltree.taxonomy.files.opened_file import OpenedFile
 
 __all__ = ["entries_from_outline", "has_outline"]
 
-_DRAWN = re.compile(r"[\s\u00a0│├└─┬|`+-]*[├└─`|+][─-]*[\s\u00a0]+|[\s\u00a0│|]+")
-_IS_DRAWN = re.compile(r"^[\s\u00a0│|]*(?:[├└]|[|`+]--)", re.MULTILINE)
+_DRAWN = re.compile(r"[\s\u00a0│|]*(?:[├└][─-]*[\s\u00a0]*|[|`+\\]-+[\s\u00a0]*)|[\s\u00a0│|]+")
+_SUMMARY = re.compile(r"\d+ director(?:y|ies)(?:, \d+ files?)?")
+_IS_DRAWN = re.compile(r"^[\s\u00a0│|]*(?:[├└]|[|`+\\]--)", re.MULTILINE)
 _BULLET = re.compile(r"(?:[-*+•◦–]|\d+[.)])\s+")
 _TAB = 8
+_MANY = 0.2  # of the lines are indented in an outline, or more
 _STEP = 2  # one blank before a name may be a slip
 
 
@@ -28,7 +30,7 @@ def has_outline(file: OpenedFile) -> bool:
     indents = sorted({line.indent for line in lines})
     if len(indents) < 2 or indents[1] - indents[0] < _STEP:
         return False
-    return _parents(lines) is not None
+    return _parents(lines)[1] is None or sum(line.indent > indents[0] for line in lines) > _MANY * len(lines)
 
 
 def entries_from_outline(file: OpenedFile) -> Entries:
@@ -39,9 +41,12 @@ def entries_from_outline(file: OpenedFile) -> Entries:
             begins.
     """
     lines = _lines(file)
-    parents = _parents(lines)
-    if parents is None:
-        raise TaxonomyError("lines are not indented in steps: one begins where no line above it does")
+    parents, uneven = _parents(lines)
+    if uneven is not None:
+        raise TaxonomyError(
+            f"line {uneven} begins where no line above it does, so that it is not certain what it is below; "
+            "indent lines in steps, or say --form paths if indentation means nothing"
+        )
     names = [line.name for line in lines]
     if parents.count(-1) > 1 and file.root_name is not None:
         names = [file.root_name, *names]
@@ -66,7 +71,9 @@ def _lines(file: OpenedFile) -> list[_Line]:
         match = _DRAWN.match(line) if drawn else None
         name = line[match.end() :] if match is not None else line.lstrip()
         lines.append(_Line(number, len(line) - len(name), name.strip()))
-    lines = [line for line in lines if line.name]
+    lines = [line for line in lines if line.name and not (drawn and _SUMMARY.fullmatch(line.name))]
+    if drawn and lines and lines[0].name == "." and file.root_name is not None:
+        lines[0] = lines[0]._replace(name=file.root_name)
     bullets = [_BULLET.match(line.name) for line in lines]
     if not drawn and lines and all(bullets):
         lines = [
@@ -75,19 +82,20 @@ def _lines(file: OpenedFile) -> list[_Line]:
     return lines
 
 
-def _parents(lines: list[_Line]) -> list[int] | None:
-    """The place of the line above each, -1 for outermost ones; None if the indentation is not in steps."""
+def _parents(lines: list[_Line]) -> tuple[list[int], int | None]:
+    """The place of the line above each, -1 for outermost ones, and the number of the first uneven line."""
     parents: list[int] = []
     open_lines: list[tuple[int, int]] = []
     for place, line in enumerate(lines):
+        dropped = line.indent
         while open_lines and open_lines[-1][0] > line.indent:
             dropped = open_lines.pop()[0]
-            if (open_lines[-1][0] if open_lines else -1) < line.indent < dropped:
-                return None
+        step_up = bool(open_lines) and open_lines[-1][0] < line.indent < dropped
+        outermost = not open_lines and bool(parents) and line.indent != lines[0].indent
+        if step_up or outermost:
+            return parents, line.number
         if open_lines and open_lines[-1][0] == line.indent:
             open_lines.pop()
-        if not open_lines and parents and line.indent > lines[0].indent:
-            return None
         parents.append(open_lines[-1][1] if open_lines else -1)
         open_lines.append((line.indent, place))
-    return parents
+    return parents, None

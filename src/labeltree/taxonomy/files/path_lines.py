@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, Breadcrumbs, breadcrumbs_of, google_taxonomy
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
-from labeltree.taxonomy.files.line_forms import lines_below_comments
+from labeltree.taxonomy.files.line_forms import lines_below_comments, numbers_after
 from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.naming import join_path, some, split_path
 from labeltree.taxonomy.numbering import depth_of
@@ -23,6 +23,10 @@ def has_only_rooted_paths(file: OpenedFile) -> bool:
 def entries_from_lines(file: OpenedFile) -> Entries:
     """Read lines of paths `a/b/c` or of `a > b`."""
     lines = lines_below_comments(file)
+    if numbers_after(file) is not None:
+        file.note(
+            "the number at the end of each line is part of its name; remove the numbers if they count classes"
+        )
     texts = [line for _, line in lines]
     paths: Sequence[str | tuple[str, ...]]
     if (breadcrumbs := _crumbs(texts)) is not None:
@@ -59,7 +63,7 @@ def _crumbs(lines: Sequence[str]) -> Breadcrumbs | None:
         for line in lines
     ):
         return None
-    return breadcrumbs_of(lines, marks={">": BETWEEN_SPACES[">"]})
+    return breadcrumbs_of(lines, marks=BETWEEN_SPACES)
 
 
 def lines_from_tree(names: Sequence[str], parents: Sequence[int]) -> list[str]:

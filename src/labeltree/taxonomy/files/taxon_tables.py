@@ -35,6 +35,7 @@ _ROLES = {
         *("vernacular", "englishcommonname"),
     ),
 }
+_OF_SCIENCE = re.compile(r"\s*\((?:scientific|latin)(?: name)?\)")
 _SCIENTIFIC = ("canonicalname", "scientificname", "completename", "sciname", "taxonname")
 _OF_SAMPLES = {
     *("occurrenceid", "basisofrecord", "eventdate", "catalognumber", "filepath", "filename", "image"),
@@ -90,8 +91,9 @@ def has_ranks(file: OpenedFile) -> bool:
 def _rank_columns(columns: Sequence[str]) -> dict[str, int]:
     """The places of columns that are ranks, coarse to fine."""
     places: dict[str, int] = {}
-    for place, column in enumerate(columns):
-        rank = rank_of(_PREFIX.sub("", column.strip().casefold(), count=1))
+    names = [_OF_SCIENCE.sub("", _PREFIX.sub("", column.strip().casefold(), count=1)) for column in columns]
+    for place in sorted(range(len(names)), key=lambda place: names[place] not in RANKS):
+        rank = rank_of(names[place])
         if rank is not None:
             places.setdefault(rank, place)
     return {rank: places[rank] for rank in RANKS if rank in places}
