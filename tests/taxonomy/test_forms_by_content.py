@@ -603,6 +603,11 @@ def test_a_form_that_a_file_does_not_hold(tmp_path: Path) -> None:
             read_form(tmp_path / "names.json", form)
 
 
+def test_a_table_in_markdown_is_no_drawing(tmp_path: Path) -> None:
+    with pytest.raises(TaxonomyError, match="no form of a .md is in it"):
+        read(tmp_path, "table.md", "# Things\n\n| a | b |\n|---|---|\n| x | y |\n")
+
+
 def test_marks_between_blanks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert paths(read(tmp_path, "a.txt", "tool » saw » bow saw\ntoy » kite\ntool » saw\ntoy\n")) == PLACES
     assert read(tmp_path, "places.txt", "/a/field 0\n/a/cabin 1\n/b/shop 2\n").num_nodes == 6

@@ -11,7 +11,7 @@ __all__ = ["entries_from_outline", "has_outline"]
 
 _DRAWN = re.compile(r"[\s\u00a0│|]*(?:[├└][─-]*[\s\u00a0]*|[|`+\\]-+[\s\u00a0]*)|[\s\u00a0│|]+")
 _SUMMARY = re.compile(r"\d+ director(?:y|ies)(?:, \d+ files?)?")
-_IS_DRAWN = re.compile(r"^[\s\u00a0│|]*(?:[├└]|[|`+\\]--)", re.MULTILINE)
+_IS_DRAWN = re.compile(r"^[\s\u00a0│|]*(?:[├└]|[|`+\\]--+[\s\u00a0])", re.MULTILINE)
 _BULLET = re.compile(r"(?:[-*+•◦–]|\d+[.)])\s+")
 _TAB = 8
 _MANY = 0.2  # of the lines are indented in an outline, or more
