@@ -604,7 +604,7 @@ def test_a_form_that_a_file_does_not_hold(tmp_path: Path) -> None:
 
 
 def test_a_table_in_markdown_is_no_drawing(tmp_path: Path) -> None:
-    with pytest.raises(TaxonomyError, match="no form of a .md is in it"):
+    with pytest.raises(TaxonomyError, match=r"no form of a \.md is in it"):
         read(tmp_path, "table.md", "# Things\n\n| a | b |\n|---|---|\n| x | y |\n")
 
 
