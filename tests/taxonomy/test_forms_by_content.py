@@ -594,13 +594,17 @@ def test_drawings_of_other_programs(tmp_path: Path) -> None:
         read(tmp_path, "crooked.txt", "Animals\n  Mammals\n      Cat\n    Dog\nPlants\n")
 
 
-def test_a_form_that_a_file_does_not_hold(tmp_path: Path) -> None:
-    (tmp_path / "names.json").write_text('["a", "b"]', encoding="utf-8")
+@pytest.mark.parametrize(
+    ("name", "text"), [("names.json", '["a", "b"]'), ("rows.json", '[["A", "B", "C"]]'), ("a.txt", "a\nb\n")]
+)
+def test_a_form_that_a_file_does_not_hold(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
     for form in get_args(Form):
-        if form in ("breadcrumbs", "codes", "rf2", "edges", "nested", "paths", "levels", "newick", "ncbi"):
-            continue
         with contextlib.suppress(TaxonomyError):  # what it raises, or some read it as something plainer
-            read_form(tmp_path / "names.json", form)
+            read_form(tmp_path / name, form)
+    if name.endswith(".json"):
+        with pytest.raises(TaxonomyError, match="it does not hold what --form records reads: objects with"):
+            read_form(tmp_path / name, "records")
 
 
 def test_a_table_in_markdown_is_no_drawing(tmp_path: Path) -> None:

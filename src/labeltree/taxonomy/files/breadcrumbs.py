@@ -136,15 +136,13 @@ def is_google(text: str) -> bool:
     return _GOOGLE.match(text.lstrip()) is not None
 
 
-def google_taxonomy(text: str, certain: bool = False) -> GoogleTaxonomy | None:
+def google_taxonomy(text: str) -> GoogleTaxonomy:
     """Read Google's product taxonomy, with ids (`3237 - Animals > Live Animals`) or without.
 
-    None if the text does not begin with its line `# Google_Product_Taxonomy_Version: …`, unless `certain`.
+    Its first line, `# Google_Product_Taxonomy_Version: …`, may be missing.
     """
     lines = [(i, line.strip()) for i, line in enumerate(text.split("\n"), start=1) if line.strip()]
     match = _GOOGLE.match(lines[0][1]) if lines else None
-    if match is None and not certain:
-        return None
     rows = lines[1:] if match is not None else lines
     if not rows:
         raise TaxonomyError("there are no categories below the first line")

@@ -6,7 +6,14 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.files.entries import Entries, Where, entries_from_edges
+from labeltree.taxonomy.files.entries import (
+    NO_PARENT,
+    ROOT,
+    Entries,
+    Where,
+    below_one_root,
+    entries_from_edges,
+)
 from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.naming import nearest_hint, some
 
@@ -54,7 +61,6 @@ _PARENT = re.compile(
 _TIER = re.compile(r"(?:tier|level|depth) ?\d+")
 _REFERRED = 0.9
 _DIFFERENT = 0.95  # a row that stands there twice is an error of its own
-_NO_PARENT = {"", "0", "-1", "null", "none", "nan"}
 IS_A = "116680003"
 FULL_NAME = "900000000000003001"  # the type of a description that is the fully specified name
 
@@ -78,7 +84,7 @@ def find_ends(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[st
     for place, column in enumerate(columns):
         if not _PARENT.fullmatch(column.strip()):
             continue
-        named = {row[place] for row in rows if row[place].casefold() not in _NO_PARENT}
+        named = {row[place] for row in rows if row[place].casefold() not in NO_PARENT}
         if usual is not None and column == usual[1]:
             known = {row[column_place(columns, usual[0])] for row in rows}
             if not named or len(named & known) >= _REFERRED * len(named):
@@ -150,31 +156,30 @@ def edges_from_table(
     edges = [(row[at[0]], row[at[1]]) for row in rows]
     children = {end for end, _ in edges}
     pairs = [
-        (end, None if above == end or (above.casefold() in _NO_PARENT and above not in children) else above)
+        (end, None if above == end or (above.casefold() in NO_PARENT and above not in children) else above)
         for end, above in edges
     ]
     known = _names_of(columns, rows, at, name)
     ids = {end for pair in pairs for end in pair if end is not None}
     # a parent without a row of its own has no name but its id
     names: dict[Hashable, object] = {end: (known or {}).get(end, end) for end in ids}
+    names[ROOT] = root_name
     aliases: dict[Hashable, list[str]] = {end: [end] for end in ids if names[end] != end}
     roots = {end for end, above in pairs if above is None}
     rows_of_orphans = {above: row for row, (_, above) in reversed(list(enumerate(pairs)))}
     orphans = [end for end in rows_of_orphans if end is not None and end not in children][::-1]
     notes: tuple[str, ...] = ()
-    if len(roots) != 1 and len(roots) + len(orphans) > 1 and root_name is not None:
-        root = "\0root"  # no cell of a table is this
-        pairs = [(end, root if above is None else above) for end, above in pairs]
-        pairs += [(orphan, root) for orphan in orphans]
-        names[root] = root_name
-        if orphans:
-            first = where(rows_of_orphans[orphans[0]])
-            notes = (
-                f"{some(orphans)} {'is a parent' if len(orphans) == 1 else 'are parents'} without a row "
-                f"(first in {first}), and put below the root",
-            )
+    placed: list[tuple[Hashable, Hashable]] = [*pairs]
+    if len(roots) != 1:
+        placed = below_one_root(pairs, root_name)
+    if orphans and placed[-1] == (orphans[-1], ROOT):
+        first = where(rows_of_orphans[orphans[0]])
+        notes = (
+            f"{some(orphans)} {'is a parent' if len(orphans) == 1 else 'are parents'} without a row "
+            f"(first in {first}), and put below the root",
+        )
     entries = entries_from_edges(
-        pairs, names=names, where=where, several_parents=several_parents, aliases=aliases
+        placed, names=names, where=where, several_parents=several_parents, aliases=aliases
     )
     return entries._replace(notes=notes)
 

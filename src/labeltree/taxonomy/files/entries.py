@@ -12,8 +12,11 @@ from labeltree.taxonomy.numbering import IntArray
 from labeltree.taxonomy.version_history import Revision
 
 __all__ = [
+    "NO_PARENT",
+    "ROOT",
     "Entries",
     "Where",
+    "below_one_root",
     "entries_from_edges",
     "entries_from_folders",
     "entries_from_paths",
@@ -23,6 +26,10 @@ __all__ = [
     "with_root",
 ]
 
+ROOT = "\0root"
+"""The id of a root that a file does not have; no id of a file is this."""
+NO_PARENT = {"", "0", "-1", "null", "none", "nan"}
+"""Cells of a table, in lower case, that mean that there is no parent, unless a row has that id."""
 Where = Callable[[int], str]
 """How an error names a row, given its number from 0."""
 
@@ -164,6 +171,22 @@ def entries_from_edges(
                 parents.append(index[parent])
     further = [] if aliases is None else [aliases.get(node, ()) for node in ids]
     return Entries(cleaned, children, parents, aliases=further)
+
+
+def below_one_root(
+    pairs: Sequence[tuple[Hashable, Hashable]], root_name: str | None
+) -> list[tuple[Hashable, Hashable]]:
+    """The edges with `ROOT` above the nodes without a parent, if there are several and it has a name.
+
+    Such nodes are the children of pairs `(child, None)`, and then the parents that are no child.
+    """
+    children = {child for child, _ in pairs}
+    orphans = list(dict.fromkeys(above for _, above in pairs if above is not None and above not in children))
+    tops = {child for child, above in pairs if above is None}
+    if root_name is None or len(tops) + len(orphans) < 2:
+        return list(pairs)
+    below = [(child, ROOT if above is None else above) for child, above in pairs]
+    return below + [(orphan, ROOT) for orphan in orphans]
 
 
 def _edge(pair: Sequence[Hashable], where: Where, row: int) -> tuple[Hashable, Hashable]:

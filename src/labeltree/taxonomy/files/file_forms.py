@@ -63,7 +63,7 @@ from labeltree.taxonomy.files.nested import entries_from_nested, entries_from_ya
 from labeltree.taxonomy.files.newick import entries_from_newick
 from labeltree.taxonomy.files.obo import entries_from_obo
 from labeltree.taxonomy.files.ontologies.ontology_forms import ONTOLOGY_FORMS
-from labeltree.taxonomy.files.opened_file import START, WORKBOOKS, OpenedFile
+from labeltree.taxonomy.files.opened_file import START, WORKBOOKS, OpenedFile, OtherForm, needed
 from labeltree.taxonomy.files.outlines import entries_from_outline, has_outline
 from labeltree.taxonomy.files.path_lines import entries_from_google, entries_from_lines, has_only_rooted_paths
 from labeltree.taxonomy.files.saved_document import is_saved, read_saved
@@ -144,10 +144,8 @@ def entries_of_form(file: OpenedFile, name: Form | None = None) -> Entries:
         form = _form_of_name(file, name)
         try:
             entries = form.read(file)
-        except (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, TaxonomyError):
-                raise
-            raise TaxonomyError(f"it does not hold what --form {name} reads: {form.example}") from error
+        except OtherForm:
+            raise TaxonomyError(f"it does not hold what --form {name} reads: {form.example}") from None
     if len(entries.names) == len(entries.parents) + 1 and not any(entries.parents):
         _note_common_mark(file, entries.names[1:])
     return entries._replace(notes=tuple(dict.fromkeys([*file.notes, *entries.notes])))
@@ -212,9 +210,12 @@ def _has_breadcrumbs(file: OpenedFile) -> bool:
 
 
 def _read_breadcrumbs(file: OpenedFile) -> Entries:
-    breadcrumbs = breadcrumbs_of([cells[0] for cells in file.table.rows], certain=True)
-    assert breadcrumbs is not None
+    breadcrumbs = needed(breadcrumbs_of([cells[0] for cells in file.table.rows], certain=True))
     return entries_from_paths(breadcrumbs.paths, file.root_name, file.table.where)
+
+
+def _read_saved(file: OpenedFile) -> Entries:
+    return read_saved(needed(file.json if is_saved(file.json) else None), file.several_parents)
 
 
 def _read_breadcrumb_lists(file: OpenedFile) -> Entries:
@@ -228,7 +229,7 @@ FORMS = (
         "what labeltree saved as .json",
         _JSON,
         lambda file: is_saved(file.json),
-        lambda file: read_saved(file.json, file.several_parents),
+        _read_saved,
     ),
     FileForm(
         "breadcrumb-list",

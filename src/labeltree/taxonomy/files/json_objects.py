@@ -18,7 +18,7 @@ from labeltree.taxonomy.files.json_records import (
     text_of,
 )
 from labeltree.taxonomy.files.nested import Pairs
-from labeltree.taxonomy.files.opened_file import OpenedFile
+from labeltree.taxonomy.files.opened_file import OpenedFile, needed
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.ranks import RANKS, Ranks, rank_of
 
@@ -49,8 +49,7 @@ def has_objects(file: OpenedFile) -> bool:
 
 def entries_from_objects(file: OpenedFile) -> Entries:
     """Read objects within objects, such as d3's `{name, children}`; other fields are left out."""
-    fields = _object_fields(file.data)
-    assert fields is not None
+    fields = needed(_object_fields(file.data))
     name_field, children_field = fields
     names: list[str] = []
     parents: list[int] = []
@@ -124,8 +123,7 @@ def has_categories(file: OpenedFile) -> bool:
 
 def entries_from_categories(file: OpenedFile) -> Entries:
     """Read categories: ranks if they have them, else the supercategory; ids are aliases."""
-    records = _categories(file.data)
-    assert records is not None
+    records = needed(_categories(file.data))
     ranks = _rank_fields(records)
     fields = ranks or ["supercategory"]
     reading = Ranks(fields, fields)
@@ -173,8 +171,7 @@ def has_class_index(file: OpenedFile) -> bool:
 
 def entries_from_class_index(file: OpenedFile) -> Entries:
     """Read names with their numbers; numbers and ids are aliases."""
-    classes = _class_index(file.data)
-    assert classes is not None
+    classes = needed(_class_index(file.data))
     return entries_of_numbered(classes, file)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.files.entries import Entries, entries_from_edges
+from labeltree.taxonomy.files.entries import ROOT, Entries, below_one_root, entries_from_edges
 from labeltree.taxonomy.files.nested import Pairs
-from labeltree.taxonomy.files.opened_file import OpenedFile
+from labeltree.taxonomy.files.opened_file import OpenedFile, needed
 from labeltree.taxonomy.naming import some
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "text_of",
 ]
 
-_ROOT = "\0root"  # no id is this
 IDS = ("id", "@id", "identifier", "key", "code", "uid", "uuid", "wnid", "labelname", "category_id", "taxonid")
 NAMES = (
     "name",
@@ -72,8 +71,7 @@ def entries_from_records(file: OpenedFile) -> Entries:
     """Read objects with ids that refer to parents or children; ids are aliases."""
     if (graph := _node_links(file.data)) is not None:
         return _entries_from_node_links(graph, file)
-    records = _records(file.data)
-    assert records is not None
+    records = needed(_records(file.data))
     if parent := _parent_field(records):
         known = {_id_of(record) for record in records}
         pairs: list[tuple[Hashable, Hashable]] = []
@@ -83,8 +81,7 @@ def entries_from_records(file: OpenedFile) -> Entries:
             pairs += [(_id_of(record), one) for one in above]
         used = f"each has its parent in {parent!r}"
     else:
-        field = _child_field(records)
-        assert field is not None
+        field = needed(_child_field(records))
         pairs = [
             (text_of(child), _id_of(record)) for record in records for child in record.fields.get(field) or []
         ]
@@ -173,17 +170,14 @@ def _entries_from_ids(
 
     edges = [(resolve(child), resolve(parent)) for child, parent in pairs]
     children = {child for child, _ in edges}
-    orphans = list(dict.fromkeys(above for _, above in edges if above is not None and above not in children))
-    tops = [child for child, parent in edges if parent is None]
-    notes: tuple[str, ...] = ()
+    orphans = dict.fromkeys(above for _, above in edges if above is not None and above not in children)
+    edges = below_one_root(edges, file.root_name)
     names: dict[Hashable, object] = {id: record.name or id for id, record in by_id.items()}
-    names |= {orphan: orphan for orphan in orphans}
-    if len(tops) + len(orphans) > 1 and file.root_name is not None:
-        edges = [(child, _ROOT if parent is None else parent) for child, parent in edges]
-        edges += [(orphan, _ROOT) for orphan in orphans]
-        names[_ROOT] = file.root_name
-        if orphans:
-            notes = (f"no object is the parent {some(map(str, orphans))}, which was put below the root",)
+    names |= {ROOT: file.root_name, **{orphan: orphan for orphan in orphans}}
+    notes: tuple[str, ...] = ()
+    if orphans and edges[-1][1] == ROOT:
+        listed = some(map(str, orphans))
+        notes = (f"no object is the parent {listed}, which was put below the root",)
     aliases: dict[Hashable, list[str]] = {
         id: [text for text in dict.fromkeys([id, *_synonyms(record)]) if text != names[id]]
         for id, record in by_id.items()
@@ -248,13 +242,9 @@ def has_adjacency(file: OpenedFile) -> bool:
 def entries_from_adjacency(file: OpenedFile) -> Entries:
     """Read `{parent: [children]}` or `{child: parent}`."""
     pairs = _adjacent_pairs(file.data)
-    below = {child for child, _ in pairs}
-    tops = list(dict.fromkeys(above for _, above in pairs if above not in below))
-    edges: list[tuple[Hashable, Hashable]] = [*pairs]
+    edges = below_one_root(pairs, file.root_name)
     names: dict[Hashable, object] = {end: end for pair in pairs for end in pair}
-    if len(tops) > 1 and file.root_name is not None:
-        edges += [(top, _ROOT) for top in tops]
-        names[_ROOT] = file.root_name
+    names[ROOT] = file.root_name
     entries = entries_from_edges(
         edges, names=names, where=lambda row: f"edge {row + 1}", several_parents=file.several_parents
     )

@@ -7,7 +7,7 @@ from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, breadcrumbs_of
 from labeltree.taxonomy.files.codes_of_classes import are_numbers, entries_of_described_codes, look_like_codes
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
-from labeltree.taxonomy.files.opened_file import OpenedFile
+from labeltree.taxonomy.files.opened_file import OpenedFile, needed
 from labeltree.taxonomy.naming import some
 
 __all__ = [
@@ -104,11 +104,9 @@ def has_id_paths(file: OpenedFile) -> bool:
 
 def entries_from_id_paths(file: OpenedFile) -> Entries:
     """Read a column of whole paths; columns that are different in every row are aliases."""
-    place = _path_column(file)
-    assert place is not None
+    place = needed(_path_column(file))
     header, rows, *_ = table = file.table
-    breadcrumbs = breadcrumbs_of([row[place] for row in rows], certain=True, marks=BETWEEN_SPACES)
-    assert breadcrumbs is not None
+    breadcrumbs = needed(breadcrumbs_of([row[place] for row in rows], certain=True, marks=BETWEEN_SPACES))
     last = [path[-1] for path in breadcrumbs.paths]
     ids = [
         other
@@ -148,8 +146,7 @@ def has_code_column(file: OpenedFile) -> bool:
 
 def entries_from_code_column(file: OpenedFile) -> Entries:
     """Read a column of codes with what they mean; see `entries_of_described_codes`."""
-    places = _code_columns(file)
-    assert places is not None
+    places = needed(_code_columns(file))
     header, rows, *_ = file.table
     left = [name for place, name in enumerate(header) if place not in places]
     if left:

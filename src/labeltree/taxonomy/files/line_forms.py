@@ -5,10 +5,16 @@ from collections.abc import Hashable, Sequence
 
 from labeltree.taxonomy.files.breadcrumbs import Breadcrumbs, breadcrumbs_of
 from labeltree.taxonomy.files.codes_of_classes import are_numbers, entries_of_described_codes, look_like_codes
-from labeltree.taxonomy.files.entries import Entries, entries_from_edges, entries_from_paths
+from labeltree.taxonomy.files.entries import (
+    ROOT,
+    Entries,
+    below_one_root,
+    entries_from_edges,
+    entries_from_paths,
+)
 from labeltree.taxonomy.files.json_objects import entries_of_numbered
 from labeltree.taxonomy.files.json_records import is_one_tree
-from labeltree.taxonomy.files.opened_file import OpenedFile
+from labeltree.taxonomy.files.opened_file import OpenedFile, needed
 
 __all__ = [
     "entries_from_described_codes",
@@ -23,7 +29,6 @@ __all__ = [
     "has_numbered_names",
     "has_tight_paths",
     "has_tree_numbers",
-    "lines_below_comments",
     "numbers_after",
 ]
 
@@ -37,22 +42,6 @@ _MARKS = ("\u2192", "->", "=>", ">", "|", ";", "\t", "::", "\\")
 _FEWEST = 3  # lines by which a form can be told
 
 
-def lines_below_comments(file: OpenedFile) -> list[tuple[int, str]]:
-    """The lines below those at the top that begin with `#`, if there are others; a note says so."""
-    first = next((at for at, (_, line) in enumerate(file.lines) if not line.startswith("#")), 0)
-    if first == 0 or len(file.lines) - first < 2:
-        return file.lines
-    lines = file.lines[first:]
-    if any(line.startswith("#") for _, line in lines):
-        lines = [(number, line) for number, line in lines if not line.startswith("#")]
-        if len(lines) < 0.5 * len(file.lines):
-            return file.lines
-        file.note("lines that begin with '#' are comments")
-    else:
-        file.note("line 1 is a comment, by its '#'" if first == 1 else f"{first} lines with '#' are comments")
-    return lines
-
-
 # 3237 - Animals > Live Animals
 
 
@@ -63,10 +52,9 @@ def has_ids_and_paths(file: OpenedFile) -> bool:
 
 def entries_from_ids_and_paths(file: OpenedFile) -> Entries:
     """Read lines of an id and a path; ids are aliases."""
-    read = _ids_and_paths(file)
-    assert read is not None
+    read = needed(_ids_and_paths(file))
     ids, breadcrumbs = read
-    lines = lines_below_comments(file)
+    lines = file.lines_below_comments
     file.note(f"each line is an id, which is a further name, and a path with {breadcrumbs.separator!r}")
     return entries_from_paths(
         breadcrumbs.paths, file.root_name, lambda row: f"line {lines[row][0]}", [[id] for id in ids]
@@ -74,7 +62,7 @@ def entries_from_ids_and_paths(file: OpenedFile) -> Entries:
 
 
 def _ids_and_paths(file: OpenedFile) -> tuple[list[str], Breadcrumbs] | None:
-    matches = [_ID_BEFORE.fullmatch(line) for _, line in lines_below_comments(file)]
+    matches = [_ID_BEFORE.fullmatch(line) for _, line in file.lines_below_comments]
     if len(matches) < 2 or not any(match and ">" in match[2] for match in matches):
         return None
     pairs = [(match[1], match[2]) for match in matches if match is not None]
@@ -90,7 +78,7 @@ def _ids_and_paths(file: OpenedFile) -> tuple[list[str], Breadcrumbs] | None:
 
 def has_tree_numbers(file: OpenedFile) -> bool:
     """Whether each line is a name and a number such as `A01.236`, and some are below others by it."""
-    return _tree_numbers(lines_below_comments(file)) is not None
+    return _tree_numbers(file.lines_below_comments) is not None
 
 
 def entries_from_tree_numbers(file: OpenedFile) -> Entries:
@@ -98,9 +86,8 @@ def entries_from_tree_numbers(file: OpenedFile) -> Entries:
 
     A name with several numbers is one node below several parents where these are allowed.
     """
-    lines = lines_below_comments(file)
-    read = _tree_numbers(lines)
-    assert read is not None
+    lines = file.lines_below_comments
+    read = needed(_tree_numbers(lines))
     node_of: dict[str, str] = {number: number for _, number in read}
     names = {number: name for name, number in read}
     if file.several_parents:
@@ -115,7 +102,7 @@ def entries_from_tree_numbers(file: OpenedFile) -> Entries:
         elif node_of[above] != node_of[number]:
             edges[node_of[number], node_of[above]] = None
     below = {child for child, _ in edges}
-    root: Hashable = None if len(tops) == 1 or file.root_name is None else "\0root"
+    root: Hashable = None if len(tops) == 1 or file.root_name is None else ROOT
     edges |= {(top, root): None for top in tops if top not in below}
     known: dict[Hashable, object] = {node: names[node] for node in node_of.values()}
     known |= {root: file.root_name} if root is not None else {}
@@ -157,22 +144,17 @@ def _number_above(number: str, known: set[str] | dict[str, str]) -> str | None:
 
 def has_is_a(file: OpenedFile) -> bool:
     """Whether each line is two words, which are edges of one tree or DAG, or of few."""
-    return _is_a_edges(lines_below_comments(file)) is not None
+    return _is_a_edges(file.lines_below_comments) is not None
 
 
 def entries_from_is_a(file: OpenedFile) -> Entries:
     """Read lines of two words, parent and child in the order in which the edges are a tree."""
-    lines = lines_below_comments(file)
-    read = _is_a_edges(lines)
-    assert read is not None
+    lines = file.lines_below_comments
+    read = needed(_is_a_edges(lines))
     edges, order = read
-    pairs: list[tuple[Hashable, Hashable]] = [*edges]
-    below = {child for child, _ in edges}
-    tops = list(dict.fromkeys(parent for _, parent in edges if parent not in below))
+    pairs = below_one_root(edges, file.root_name)
     names: dict[Hashable, object] = {end: end for pair in edges for end in pair}
-    if len(tops) > 1 and file.root_name is not None:
-        pairs += [(top, "\0root") for top in tops]
-        names["\0root"] = file.root_name
+    names[ROOT] = file.root_name
     file.note(f"each line is an edge, {order}; for names with a blank, say --form paths")
     return entries_from_edges(
         pairs,
@@ -206,14 +188,13 @@ def _is_a_edges(lines: Sequence[tuple[int, str]]) -> tuple[list[tuple[str, str]]
 
 def has_tight_paths(file: OpenedFile) -> bool:
     """Whether lines are paths whose names a mark separates that is no `/`, also without blanks beside it."""
-    return _tight_paths([line for _, line in lines_below_comments(file)]) is not None
+    return _tight_paths([line for _, line in file.lines_below_comments]) is not None
 
 
 def entries_from_tight_paths(file: OpenedFile) -> Entries:
     """Read paths such as `Pets>Birds`; `/` within names is kept."""
-    lines = lines_below_comments(file)
-    breadcrumbs = _tight_paths([line for _, line in lines])
-    assert breadcrumbs is not None
+    lines = file.lines_below_comments
+    breadcrumbs = needed(_tight_paths([line for _, line in lines]))
     file.note(f"lines are paths whose names {breadcrumbs.separator!r} separates; '/' is part of a name")
     return entries_from_paths(breadcrumbs.paths, file.root_name, lambda row: f"line {lines[row][0]}")
 
@@ -262,8 +243,7 @@ def has_described_codes(file: OpenedFile) -> bool:
 
 def entries_from_described_codes(file: OpenedFile) -> Entries:
     """Read lines of a code and what it means; see `entries_of_described_codes`."""
-    pairs = _id_and_text(file)
-    assert pairs is not None
+    pairs = needed(_id_and_text(file))
     return entries_of_described_codes(pairs, file.root_name)
 
 
@@ -285,15 +265,14 @@ def entries_from_numbered_names(file: OpenedFile) -> Entries:
     """Read lines of a number or id and a name; the former are aliases."""
     if (after := numbers_after(file)) is not None:
         file.note("the number behind each name is a further name; '/' separates levels")
-        lines = lines_below_comments(file)
+        lines = file.lines_below_comments
         return entries_from_paths(
             [name for name, _ in after],
             file.root_name,
             lambda row: f"line {lines[row][0]}",
             [[number] for _, number in after],
         )
-    pairs = _id_and_text(file)
-    assert pairs is not None
+    pairs = needed(_id_and_text(file))
     matches = [_NUMBER_BEFORE.fullmatch(text) for _, text in pairs]
     numbers = [match[1] for match in matches if match is not None]
     if len(numbers) == len(pairs) and are_numbers(numbers):  # n02119789 1 kit_fox
@@ -305,7 +284,7 @@ def entries_from_numbered_names(file: OpenedFile) -> Entries:
 
 def numbers_after(file: OpenedFile) -> list[tuple[str, str]] | None:
     """Lines `/a/airfield 0`: a name and the number of a list behind it."""
-    matches = [_NUMBER_AFTER.fullmatch(line) for _, line in lines_below_comments(file)]
+    matches = [_NUMBER_AFTER.fullmatch(line) for _, line in file.lines_below_comments]
     pairs = [(match[1], match[2]) for match in matches if match is not None]
     names = {name for name, _ in pairs}
     if len(pairs) < max(len(matches), _FEWEST) or len(names) < len(pairs):
@@ -314,7 +293,7 @@ def numbers_after(file: OpenedFile) -> list[tuple[str, str]] | None:
 
 
 def _id_and_text(file: OpenedFile) -> list[tuple[str, str]] | None:
-    matches = [_CODE_BEFORE.fullmatch(line) for _, line in lines_below_comments(file)]
+    matches = [_CODE_BEFORE.fullmatch(line) for _, line in file.lines_below_comments]
     if len(matches) < _FEWEST or not all(matches):
         return None
     return [(match[1].rstrip(".):"), match[2].strip()) for match in matches if match is not None]

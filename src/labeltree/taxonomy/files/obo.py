@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.files.entries import Entries, entries_from_edges
+from labeltree.taxonomy.files.entries import ROOT, Entries, below_one_root, entries_from_edges
 from labeltree.taxonomy.naming import clean_name, nearest_hint
 from labeltree.taxonomy.version_history import checked_release
 
@@ -58,7 +58,7 @@ def entries_from_obo(text: str, root_name: str | None, several_parents: bool) ->
         for id in term.replaced_by if term.is_obsolete else ():
             if replacement := _replacement(id, terms):
                 current[replacement].other_ids += [term.id, *term.other_ids]
-    pairs: list[tuple[str, str | None]] = []
+    pairs: list[tuple[Hashable, Hashable]] = []
     lines: list[int] = []
     for term in current.values():
         here = {parent: line for parent, line in term.parents.items() if not _is_elsewhere(parent, prefixes)}
@@ -68,16 +68,15 @@ def entries_from_obo(text: str, root_name: str | None, several_parents: bool) ->
         pairs += [(term.id, parent) for parent in here or [None]]
         lines += here.values() or [term.line]
     names: dict[Hashable, object] = {id: term.name or id for id, term in current.items()}
-    aliases = [_aliases(term) for term in current.values()]
-    if root_name is not None and sum(parent is None for _, parent in pairs) > 1:
-        root = "\0root"  # no id is this
-        pairs = [(id, root if parent is None else parent) for id, parent in pairs]
-        names[root] = root_name
-        aliases.insert(0, [])
+    names[ROOT] = root_name
     entries = entries_from_edges(
-        pairs, names=names, where=lambda row: f"line {lines[row]}", several_parents=several_parents
+        below_one_root(pairs, root_name),
+        names=names,
+        where=lambda row: f"line {lines[row]}",
+        several_parents=several_parents,
+        aliases={id: _aliases(term) for id, term in current.items()},
     )
-    return entries._replace(release=release, aliases=aliases)
+    return entries._replace(release=release)
 
 
 def _read_terms(text: str) -> tuple[dict[str, _Term], str | None]:

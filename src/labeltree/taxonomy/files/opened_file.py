@@ -15,13 +15,37 @@ from labeltree.text_files import decode_text, open_unpacked, read_unpacked, spli
 from labeltree.text_form import find_text_form
 from labeltree.workbooks import read_sheet
 
-__all__ = ["START", "WORKBOOKS", "FileTable", "OpenedFile", "read_text", "table_of_text"]
+__all__ = [
+    "START",
+    "WORKBOOKS",
+    "FileTable",
+    "OpenedFile",
+    "OtherForm",
+    "needed",
+    "read_text",
+    "table_of_text",
+]
 
 WORKBOOKS = (".xlsx", ".xlsm")
 START = 1 << 16
 _LONGEST_START = 1 << 20  # characters by which the form of a table is found
 """Bytes by which a form is recognised."""
 T = TypeVar("T")
+
+
+class OtherForm(TaxonomyError):
+    """A file does not hold what a reader reads."""
+
+
+def needed(read: T | None) -> T:
+    """What a reader made of a file whose form may have been said and not recognised.
+
+    Raises:
+        OtherForm: If it is None.
+    """
+    if read is None:
+        raise OtherForm("it has another form")
+    return read
 
 
 class FileTable(NamedTuple):
@@ -115,6 +139,24 @@ class OpenedFile:
         """The lines that are not blank, without surrounding white space, each with its number from 1."""
         numbered = enumerate(self.text.split("\n"), start=1)
         return [(number, line.strip()) for number, line in numbered if line.strip()]
+
+    @cached_property
+    def lines_below_comments(self) -> list[tuple[int, str]]:
+        """The lines below those at the top that begin with `#`, if there are others; a note says so."""
+        first = next((at for at, (_, line) in enumerate(self.lines) if not line.startswith("#")), 0)
+        if first == 0 or len(self.lines) - first < 2:
+            return self.lines
+        lines = self.lines[first:]
+        if any(line.startswith("#") for _, line in lines):
+            lines = [(number, line) for number, line in lines if not line.startswith("#")]
+            if len(lines) < 0.5 * len(self.lines):
+                return self.lines
+            self.note("lines that begin with '#' are comments")
+        else:
+            self.note(
+                "line 1 is a comment, by its '#'" if first == 1 else f"{first} lines with '#' are comments"
+            )
+        return lines
 
     @cached_property
     def table(self) -> FileTable:

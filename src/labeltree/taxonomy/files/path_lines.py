@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, Breadcrumbs, breadcrumbs_of, google_taxonomy
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
-from labeltree.taxonomy.files.line_forms import lines_below_comments, numbers_after
+from labeltree.taxonomy.files.line_forms import numbers_after
 from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.naming import join_path, some, split_path
 from labeltree.taxonomy.numbering import depth_of
@@ -22,7 +22,7 @@ def has_only_rooted_paths(file: OpenedFile) -> bool:
 
 def entries_from_lines(file: OpenedFile) -> Entries:
     """Read lines of paths `a/b/c` or of `a > b`."""
-    lines = lines_below_comments(file)
+    lines = file.lines_below_comments
     if numbers_after(file) is not None:
         file.note(
             "the number at the end of each line is part of its name; remove the numbers if they count classes"
@@ -50,8 +50,7 @@ def _names_with_slash(lines: Sequence[str]) -> list[str]:
 
 def entries_from_google(file: OpenedFile) -> Entries:
     """Read Google's product taxonomy; its version becomes the release."""
-    google = google_taxonomy(file.text, certain=True)
-    assert google is not None
+    google = google_taxonomy(file.text)
     entries = entries_from_paths(google.paths, file.root_name, lambda row: f"line {google.lines[row]}")
     return entries._replace(release=google.version)
 

@@ -5,7 +5,14 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.files.entries import Entries, entries_from_edges, entries_from_paths
+from labeltree.taxonomy.files.entries import (
+    NO_PARENT,
+    ROOT,
+    Entries,
+    below_one_root,
+    entries_from_edges,
+    entries_from_paths,
+)
 from labeltree.taxonomy.files.opened_file import FileTable, OpenedFile
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.ranks import RANKS, SURE, Ranks, is_epithet, rank_of
@@ -41,9 +48,7 @@ _OF_SAMPLES = {
     *("occurrenceid", "basisofrecord", "eventdate", "catalognumber", "filepath", "filename", "image"),
     *("imageid", "path", "url", "imageurl", "observedon"),
 }
-_NO_PARENT = {"", "0", "-1", "null", "none", "nan"}
 _NOT_ACCEPTED = ("synonym", "misapplied", "invalid", "unaccepted", "not accepted", "alternative")
-_ROOT = "\0root"  # no cell of a table is this
 
 
 def _term(column: str) -> str:
@@ -116,7 +121,7 @@ def entries_from_checklist(
     table = file.table
     roles = _roles(table.header)
     ids = [row[roles["id"]] for row in table.rows]
-    if "parent" not in roles or not any(row[roles["parent"]] not in _NO_PARENT for row in table.rows):
+    if "parent" not in roles or not any(row[roles["parent"]] not in NO_PARENT for row in table.rows):
         if _rank_columns(table.header):
             return entries_from_ranks(file)
         raise TaxonomyError(f"no taxon has a parent, and no column is a rank: {', '.join(table.header)}")
@@ -135,7 +140,7 @@ def entries_from_checklist(
     lost: dict[str, None] = {}
     for id in taxa:
         parent = _accepted(table.rows[row_of[id]][roles["parent"]], synonym_of)
-        if parent is None or parent == id or (parent.casefold() in _NO_PARENT and parent not in accepted):
+        if parent is None or parent == id or (parent.casefold() in NO_PARENT and parent not in accepted):
             above[id] = None
             continue
         if parent not in accepted:
@@ -148,22 +153,17 @@ def entries_from_checklist(
     for id, texts in (vernacular or {}).items():
         if id in accepted:
             aliases[id] += [text for text in texts if text != names[id]]
-    several = sum(parent is None for parent in above.values()) + len(lost) > 1
-    root: Hashable = _ROOT if several and file.root_name is not None else None
-    edges: list[tuple[Hashable, Hashable]] = [
-        (id, root if parent is None else parent) for id, parent in above.items()
-    ]
-    edges += [(parent, root) for parent in lost] if several else []
+    edges = below_one_root([*above.items()], file.root_name)
     known: dict[Hashable, object] = {parent: parent for parent in lost}
+    known[ROOT] = file.root_name
     known.update(names)
-    known |= {_ROOT: file.root_name} if root is not None else {}
     synonyms = sum(len(rows) for rows in rows_of.values())
     file.note(
         f"{len(taxa)} taxa by {table.header[roles['id']]} and {table.header[roles['parent']]}; ids"
         + (f" and {synonyms} synonyms" if synonyms else "")
         + " are further names"
         + (f"; {left_out} synonyms of taxa that are not in the file are left out" if left_out else "")
-        + (f"; {some(lost)} have no row and were put below the root" if lost and several else "")
+        + (f"; {some(lost)} have no row and were put below the root" if lost and edges[-1][1] == ROOT else "")
     )
     return entries_from_edges(
         edges,
@@ -193,7 +193,7 @@ def _synonyms(table: FileTable, roles: Mapping[str, int], row_of: Mapping[str, i
         is_not = any(word in status for word in _NOT_ACCEPTED)
         if accepted and accepted != id:
             synonym_of[id] = accepted
-            if not is_not and cells[roles["parent"]] not in _NO_PARENT:
+            if not is_not and cells[roles["parent"]] not in NO_PARENT:
                 maybe_accepted.append(id)
         elif is_not:
             synonym_of[id] = cells[roles["parent"]] or None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.files.entries import Entries, entries_from_edges
+from labeltree.taxonomy.files.entries import ROOT, Entries, entries_from_edges
 from labeltree.taxonomy.naming import repeated_siblings
 
 if TYPE_CHECKING:
@@ -73,11 +73,10 @@ def entries_from_terms(terms: Mapping[str, Term], file: OpenedFile, root_title: 
     ids = [*terms]
     tops = sum(parent is None for _, parent in pairs)
     if file.root_name is not None and (tops > 1 or root_title is not None):
-        root = "\0root"  # no id is this
-        pairs = [(id, root if parent is None else parent) for id, parent in pairs]
-        names[root] = root_title or file.root_name
+        pairs = [(id, ROOT if parent is None else parent) for id, parent in pairs]
+        names[ROOT] = root_title or file.root_name
         aliases.insert(0, [])
-        ids.insert(0, root)
+        ids.insert(0, ROOT)
     entries = entries_from_edges(
         pairs,
         names=names,
