@@ -1,0 +1,346 @@
+"""What `labeltree train` shall do with frozen features by default: docs/confirmation.md, "Second protocol".
+
+    python benchmarks/frozen_defaults.py features --clones FOLDER --work FOLDER   # once, minutes
+    python benchmarks/frozen_defaults.py run --work FOLDER [--sets NAME …]        # goes on where it stopped
+    python benchmarks/frozen_defaults.py tables --work FOLDER [--out FILE]
+    python benchmarks/frozen_defaults.py simulate
+
+Two whole runs are made of the same frozen features: one whose head is solved (`tree-ridge`), one whose head
+is trained (`pairs-proxies-means`, 256 dimensions, as `auto` takes it for photographs). In both, validation
+chooses the classifier that answers and the space that is searched, as in every run. *run* keeps a JSON file
+for each split in the work folder, *tables* makes means ± standard deviations and the verdicts, *simulate*
+counts false alarms. `--sets` may name those of the first protocol, too, which were looked at before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import shutil
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+import confirmation
+import labeltree as lt
+from confirmation import ALPHA, SPLITS, Entry, Source, holm, make_features, paired, read_split
+from frozen_heads import Row, Samples, answer_scores, space_scores, timed, written
+from labeltree.atomic import atomic_write
+from labeltree.decisions.classifiers import classify
+from labeltree.inference.run_classifiers import run_classifiers
+from labeltree.inference.run_embeddings import run_tables
+
+SOLVED, TRAINED = "solved", "trained"
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    SOLVED: ("tree-ridge", {}),
+    TRAINED: ("pairs-proxies-means", {"head": {"dim": 256}}),
+}
+MARGIN = 0.01  # of hierarchical F1
+PRIMARY = {"hierarchical_f1": -MARGIN, "map_at_r": 0.0, "ahp": 0.0}  # what the difference shall be above
+COLUMNS = (
+    *("top1", "hierarchical_f1", "recall_at_1", "map_at_r"),
+    *("ahp", "h_ap", "parent_violations", "pair_violations", "CPU s"),
+)
+
+MONKEYS = {  # family and genus
+    "n0": "Atelidae/mantled howler",
+    "n1": "Cercopithecidae/patas monkey",
+    "n2": "Pitheciidae/bald uakari",
+    "n3": "Cercopithecidae/Japanese macaque",
+    "n4": "Callitrichidae/pygmy marmoset",
+    "n5": "Cebidae/white-headed capuchin",
+    "n6": "Callitrichidae/silvery marmoset",
+    "n7": "Cebidae/common squirrel monkey",
+    "n8": "Aotidae/black-headed night monkey",
+    "n9": "Cercopithecidae/Nilgiri langur",
+}
+WASTE = {
+    "paper": "fibres",
+    "cardboard": "fibres",
+    "glass": "containers",
+    "metal": "containers",
+    "plastic": "containers",
+    "trash": "rest",
+}
+SCENES = {
+    "buildings": "built",
+    "street": "built",
+    "forest": "nature",
+    "glacier": "nature/height",
+    "mountain": "nature/height",
+    "sea": "nature",
+}
+TUMOURS = {
+    "glioma_tumor": "tumour/within the brain",
+    "meningioma_tumor": "tumour/beside the brain",
+    "pituitary_tumor": "tumour/beside the brain",
+    "no_tumor": "none",
+}
+BANKING = {  # what a customer's question is about; the 77 classes are the set's own
+    "cards/getting one": (
+        "card_arrival card_linking card_delivery_estimate activate_my_card getting_spare_card "
+        "order_physical_card get_physical_card getting_virtual_card get_disposable_virtual_card "
+        "disposable_card_limits visa_or_mastercard card_about_to_expire"
+    ),
+    "cards/not working": (
+        "card_not_working contactless_not_working virtual_card_not_working card_swallowed "
+        "apple_pay_or_google_pay card_acceptance"
+    ),
+    "cards/lost or blocked": (
+        "lost_or_stolen_card lost_or_stolen_phone compromised_card pin_blocked change_pin passcode_forgotten"
+    ),
+    "payments/by card": (
+        "card_payment_fee_charged card_payment_not_recognised card_payment_wrong_exchange_rate "
+        "declined_card_payment pending_card_payment reverted_card_payment? transaction_charged_twice "
+        "extra_charge_on_statement direct_debit_payment_not_recognised"
+    ),
+    "payments/refunds": "request_refund Refund_not_showing_up",
+    "cash": (
+        "atm_support cash_withdrawal_charge cash_withdrawal_not_recognised declined_cash_withdrawal "
+        "pending_cash_withdrawal wrong_amount_of_cash_received wrong_exchange_rate_for_cash_withdrawal"
+    ),
+    "top-up/how": (
+        "automatic_top_up top_up_limits topping_up_by_card top_up_by_cash_or_cheque "
+        "top_up_by_bank_transfer_charge top_up_by_card_charge verify_top_up"
+    ),
+    "top-up/went wrong": "pending_top_up top_up_failed top_up_reverted",
+    "transfers/went wrong": (
+        "cancel_transfer declined_transfer failed_transfer pending_transfer beneficiary_not_allowed "
+        "transfer_not_received_by_recipient balance_not_updated_after_bank_transfer "
+        "balance_not_updated_after_cheque_or_cash_deposit"
+    ),
+    "transfers/how": "transfer_fee_charged transfer_into_account transfer_timing receiving_money",
+    "currencies": (
+        "exchange_charge exchange_rate exchange_via_app fiat_currency_support supported_cards_and_currencies"
+    ),
+    "account": "age_limit country_support edit_personal_details terminate_account",
+    "identity": "why_verify_identity unable_to_verify_identity verify_my_identity verify_source_of_funds",
+}
+
+
+def monkeys(folder: Path) -> Iterator[Entry]:
+    """Ten species of monkeys by family."""
+    for file in sorted(folder.glob("*/n?/*.jpg")):
+        yield file, tuple(MONKEYS[file.parent.name].split("/")), ""
+
+
+def waste(folder: Path) -> Iterator[Entry]:
+    """Trashnet's photographs of six kinds of waste, by what they are made for."""
+    for file in sorted((folder / "dataset-resized").glob("*/*.jpg")):
+        yield file, (WASTE[file.parent.name], file.parent.name), ""
+
+
+def scenes(folder: Path) -> Iterator[Entry]:
+    """Intel's landscapes: the 2,158 of its test part."""
+    for file in sorted((folder / "test").glob("*/*.jpg")):
+        yield file, (*SCENES[file.parent.name].split("/"), file.parent.name), ""
+
+
+def tumours(folder: Path) -> Iterator[Entry]:
+    """Magnetic resonance images of heads, with and without tumours of three kinds."""
+    for file in sorted(folder.glob("T*ing/*/*.jpg")):
+        yield file, (*TUMOURS[file.parent.name].split("/"), file.parent.name.replace("_", " ")), ""
+
+
+def banking(folder: Path) -> Iterator[Entry]:
+    """Questions to a bank; of each of the 77 intents at most 60, drawn once."""
+    above = {intent: name for name, intents in BANKING.items() for intent in intents.split()}
+    texts: dict[str, set[str]] = {}
+    for part in ("train", "test"):
+        with (folder / "banking_data" / f"{part}.csv").open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                texts.setdefault(row["category"], set()).add(row["text"].strip())
+    yield from _drawn({(*above[intent].split("/"), intent): some for intent, some in texts.items()}, 60)
+
+
+def assistant(folder: Path) -> Iterator[Entry]:
+    """Requests to an assistant at home, by scenario and intent (the set's own); at most 80 of each."""
+    texts: dict[tuple[str, ...], set[str]] = {}
+    for file in sorted(folder.glob("CrossValidation/auto*/*/CrossValidation/KFold_*/testset/csv/*.csv")):
+        with file.open(encoding="utf-8", newline="") as lines:
+            for row in csv.DictReader(lines, delimiter=";"):
+                path = row["scenario"], f"{row['scenario']} {row['intent']}"
+                texts.setdefault(path, set()).add(row["answer_from_anno"].strip())
+    yield from _drawn(texts, 80)
+
+
+def _drawn(texts: dict[tuple[str, ...], set[str]], most: int) -> Iterator[Entry]:
+    rng = np.random.default_rng(0)
+    for path, several in sorted(texts.items()):
+        different = sorted(several - {""})
+        for place in rng.permutation(len(different))[:most]:
+            yield different[place], path, ""
+
+
+SETS = {
+    "monkeys": Source("nikhildutta333/Monkey-Species-Classification", monkeys),
+    "waste": Source("congduytran12/Trash-Classification-", waste),
+    "scenes": Source("afroozsheikh/Intel-Image-Classifier", scenes),
+    "tumours": Source("Shyam-daniel/testing12", tumours),
+    "banking": Source("PolyAI-LDN/task-specific-datasets", banking, "minilm"),
+    "assistant": Source("xliuhw/NLU-Evaluation-Data", assistant, "minilm"),
+}
+EARLIER = tuple(confirmation.SETS)  # looked at before: described, never tested
+confirmation.SETS.update(SETS)
+
+
+def run_row(method: str, samples: Samples, work: Path, seed: int) -> Row:
+    """The numbers of a run of the features, with the classifier and the space that validation chooses."""
+    objective, settings = METHODS[method]
+    split = np.full(len(samples.nodes), "", "<U5")
+    for part in ("train", "val", "test"):
+        split[getattr(samples, part)] = part
+    names = np.array([samples.taxonomy.path_name(node) for node in samples.nodes.tolist()])
+    work.mkdir(parents=True, exist_ok=True)
+    data, out = work / "features.npz", work / "run"
+    shutil.rmtree(out, ignore_errors=True)
+    np.savez(data, vectors=samples.vectors.float().numpy(), label=names, split=split)
+    samples.taxonomy.save(work / "taxonomy.json")
+    tree = work / "taxonomy.json"
+    _, seconds = timed(
+        lambda: lt.train(data, objective, out=out, seed=seed, taxonomy=tree, progress_bar=False, **settings)
+    )
+    loaded, tables = run_tables(out, ("trained",))
+    classifiers, table = run_classifiers(loaded), tables["trained"]
+    space = classifiers.chosen.space.name
+    points = table.embeddings if space == "embeddings" else table.features
+    assert points is not None
+    answers = classify(classifiers.scores(), table)
+    shutil.rmtree(out, ignore_errors=True)
+    chosen = {f"answered by {classifiers.chosen.name}": 1.0, f"searched {space}": 1.0}
+    scores = answer_scores(answers[samples.test], samples) | space_scores(points.double(), samples)
+    return scores | {"CPU s": seconds} | chosen
+
+
+def run(work: Path, names: list[str]) -> None:
+    """Measure the splits of these sets that are missing."""
+    for seed in range(SPLITS):
+        for name in names:
+            kept = work / name / "defaults" / f"{seed}.json"
+            if kept.exists():
+                continue
+            samples = read_split(work, name, seed)
+            rows = {method: run_row(method, samples, work / name / "training", seed) for method in METHODS}
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(kept) as temporary:
+                temporary.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+            print(f"{name}, split {seed}", flush=True)
+
+
+def over_sets(differences: list[float], beyond: float) -> tuple[float, float, float, float]:
+    """Mean over sets, the ends of its 95 % interval, and one-sided p of a true mean of `beyond` or less."""
+    several = np.asarray(differences, dtype=float)
+    mean, error = several.mean(), several.std(ddof=1) / np.sqrt(len(several))
+    half = stats.t.ppf(0.975, len(several) - 1) * error
+    p = stats.t.sf((mean - beyond) / error, len(several) - 1) if error > 0 else float(mean <= beyond)
+    return float(mean), float(mean - half), float(mean + half), float(p)
+
+
+def tables(work: Path, names: list[str]) -> Iterator[str]:
+    """The table of every set, the differences, and the verdicts over the sets."""
+    apart: dict[str, dict[str, list[float]]] = {metric: {} for metric in PRIMARY}
+    for name in names:
+        splits = [
+            json.loads(file.read_text("utf-8")) for file in sorted((work / name / "defaults").glob("*"))
+        ]
+        if not splits:
+            continue
+        samples = read_split(work, name, 0)
+        parts = f"{len(samples.train):,} + {len(samples.val):,} + {len(samples.test):,} samples"
+        yield f"## {name}: {parts}, {len(samples.nodes.unique())} classes, {len(splits)} splits\n"
+        yield "| | " + " | ".join(COLUMNS) + " | answered by | searched |"
+        yield "|---|" + "---|" * (len(COLUMNS) + 2)
+        for method in METHODS:
+            rows = [each[method] for each in splits]
+            cells = [
+                written([row[column] for row in rows], 1 if column == "CPU s" else 3) for column in COLUMNS
+            ]
+            for start in ("answered by ", "searched "):
+                counts: dict[str, int] = {}
+                for row in rows:
+                    for key in row:
+                        if key.startswith(start):
+                            counts[key.removeprefix(start)] = counts.get(key.removeprefix(start), 0) + 1
+                cells.append(", ".join(f"{key} {count}" for key, count in sorted(counts.items())))
+            yield f"| {method} | " + " | ".join(cells) + " |"
+        yield ""
+        for metric in PRIMARY:
+            apart[metric][name] = [each[SOLVED][metric] - each[TRAINED][metric] for each in splits]
+    yield f"## {SOLVED} − {TRAINED}\n"
+    yield "| set | " + " | ".join(f"{metric}: difference, 95 % interval" for metric in PRIMARY) + " |"
+    yield "|---|" + "---|" * len(PRIMARY)
+    for name in apart["ahp"]:
+        cells = []
+        for metric in PRIMARY:
+            mean, error = paired(apart[metric][name])
+            half = stats.t.ppf(0.975, len(apart[metric][name]) - 1) * error
+            cells.append(f"{mean:+.3f}, {mean - half:+.3f} to {mean + half:+.3f}")
+        yield f"| {name} | " + " | ".join(cells) + " |"
+    totals = {
+        metric: over_sets([float(np.mean(each)) for each in apart[metric].values()], beyond)
+        for metric, beyond in PRIMARY.items()
+    }
+    cells = [f"{mean:+.3f}, {low:+.3f} to {high:+.3f}" for mean, low, high, _ in totals.values()]
+    yield "| **mean of the sets** | " + " | ".join(cells) + " |"
+    corrected = holm([p for *_, p in totals.values()])
+    held = [f"{p:.4f}, Holm {q:.4f}" for (*_, p), q in zip(totals.values(), corrected, strict=True)]
+    yield "| p, one-sided | " + " | ".join(held) + " |"
+    yield "| holds | " + " | ".join("yes" if p <= ALPHA else "no" for p in corrected) + " |\n"
+
+
+def simulate(repetitions: int) -> None:
+    """How often the test over six sets alarms, and its interval holds the true mean."""
+    rng = np.random.default_rng(0)
+    print("true mean  spread of sets  spread of splits   p ≤ .05 against the margin   95 % interval holds")
+    for mean in (-MARGIN, 0.0, 0.005):
+        for spread in (0.005, 0.01, 0.02):
+            alarms = held = 0
+            for _ in range(repetitions):
+                true = mean + spread * rng.normal(size=len(SETS))
+                seen = [float(np.mean(each + 0.008 * rng.normal(size=SPLITS))) for each in true]
+                _, low, high, p = over_sets(seen, -MARGIN)
+                alarms += p <= ALPHA
+                held += low <= mean <= high
+            print(
+                f"{mean:+9.3f} {spread:15.3f} {0.008:17.3f}"
+                f" {alarms / repetitions:28.3f} {held / repetitions:21.3f}"
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["features", "run", "tables", "simulate"])
+    parser.add_argument("--clones", type=Path, help="folder with the clones, named as the sets are")
+    parser.add_argument("--work", type=Path, help="folder of features and results")
+    parser.add_argument("--sets", nargs="+", choices=[*SETS, *EARLIER], default=list(SETS))
+    parser.add_argument("--repetitions", type=int, default=20_000, help="of simulate")
+    parser.add_argument("--out", type=Path, help="Markdown of the tables")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore", module="sklearn")
+    if options.what == "simulate":
+        simulate(options.repetitions)
+        return
+    if options.work is None or (options.what == "features" and options.clones is None):
+        parser.error("--work is needed, and --clones for features")
+    if options.what == "features":
+        for name in options.sets:
+            make_features(name, options.clones / name, options.work)
+            print(f"{name}: features are there", flush=True)
+    elif options.what == "run":
+        run(options.work, options.sets)
+    else:
+        text = "\n".join(tables(options.work, options.sets)) + "\n"
+        print(text)
+        if options.out is not None:
+            options.out.write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()
