@@ -40,8 +40,8 @@ class BatchModel:
     """A finished run as a function from batches to rows, which Ray Data, Spark and Dask call.
 
     The rows are those that `labeltree predict` and `labeltree embed` write into a folder; a sample that
-    cannot be read has a row with a `problem`. Pickled, it is the path of the run and the options: each process
-    loads the run at its first batch, and keeps it, so the folder must be where all of them see it.
+    cannot be read has a row with a `problem`. Pickled, it is the path of the run and the options: each
+    process loads the run at its first batch, and keeps it, so the folder must be where all of them see it.
 
     Args:
         run: The run folder, or the folder of an exported model.
@@ -241,7 +241,9 @@ def _text(value: Any) -> str | None:
 
 def _is_missing(value: Any) -> bool:
     """Whether a cell is empty, in the manner of Arrow or of pandas."""
-    return np.ndim(value) == 0 and (bool(pd.isna(value)) or value in ("", b""))
+    if isinstance(value, str):
+        return not value.strip()
+    return value == b"" if isinstance(value, bytes) else np.ndim(value) == 0 and bool(pd.isna(value))
 
 
 def _path(name: str, folder: str) -> Path:
