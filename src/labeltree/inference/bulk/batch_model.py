@@ -21,7 +21,7 @@ from labeltree.inference.bulk.encode_samples import BATCH, SampleEncoder, read_o
 from labeltree.inference.bulk.job import BulkJob
 from labeltree.inference.bulk.part_rows import AnswerRows, EmbeddingRows, Encoded, Rows
 from labeltree.inference.calibrate_run import about_run
-from labeltree.inference.model import Model
+from labeltree.inference.opened_model import OpenedModel
 from labeltree.ridge import Moments
 from labeltree.runs import RunFolder
 from labeltree.taxonomy.naming import join_path, split_path
@@ -154,7 +154,9 @@ class _Opened:
     """A run that a process has loaded, and what it makes of cells."""
 
     def __init__(self, job: BulkJob) -> None:
-        self.model = Model(job.run, classifier=job.classifier, taxonomy=job.taxonomy, mapping=job.mapping)
+        self.model = OpenedModel(
+            job.run, classifier=job.classifier, taxonomy=job.taxonomy, mapping=job.mapping
+        )
         run = self.model.run
         if run.network.modality == "both":
             raise DataError(
@@ -186,7 +188,7 @@ class _Opened:
             place = cell if isinstance(cell, bytes) else _path(cell, folder)
             return self.encoder.contents([StreamedSample("", place)])[0]
         try:
-            return self.model.inputs([cell])[0].numpy()
+            return np.asarray(self.model.inputs([cell])[0])
         except DataError as error:
             raise DataError(str(error).removeprefix("sample 0 ")) from error
 

@@ -240,7 +240,7 @@ class _Work:
                     [(text, node) for text, node, _ in labels],
                 )
                 writer.write(self._rows.of(encoded))
-                _add_names(names, encoded.names)
+                _add_names(names, [sample.name for sample in batch.samples])
                 counts["samples"] += len(encoded.names)
                 counts["unreadable"] += int((~encoded.readable).sum())
                 counts["unknown_labels"] += sum(unknown for _, _, unknown in labels)
