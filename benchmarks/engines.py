@@ -3,9 +3,9 @@
     python benchmarks/engines.py [--short]
 
 JPEG files of 64 px are generated, and embedded by a `small-conv` encoder from a table of their paths, with
-one worker, into Parquet. All CPU seconds of the process and of those that it has started count, after the same
-on a tenth of the files: those that starting an engine takes do not. Ray Data starts its actor, which loads the
-run, for every job; that counts. Engines that are not installed are left out.
+one worker, into Parquet. All CPU seconds of the process and of those that it has started count, after the
+same on a tenth of the files: those that starting an engine takes do not. Ray Data starts its actor, which
+loads the run, for every job; that counts. Engines that are not installed are left out.
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 import labeltree as lt
@@ -72,6 +74,19 @@ def test_shards(place: Path, command: str, cache_folder: Path) -> None:
     assert len(rows[0]) == 60
     files = [path.name for path in (cache_folder / "copies").rglob("*.tar")]
     assert sorted(files) == ["new-000.tar", "new-001.tar", "new-002.tar"]
+
+
+def test_a_parquet_file(place: Path, client: Any) -> None:
+    """Of the bytes of images, by name of the column."""
+    files = sorted((place / "new").rglob("*.png"))
+    table = pa.table({"image": [file.read_bytes() for file in files]})
+    pq.write_table(table, place / "images.parquet")
+    client.upload_file(f"{place}/images.parquet", "birds", "images.parquet")
+    for name, data in (("store", "s3://birds/images.parquet"), ("disk", f"{place}/images.parquet")):
+        assert main(["embed", f"{place}/run", "--data", data, "--out", f"{place}/bytes-{name}/"]) == 0
+    rows = [ds.dataset(place / f"bytes-{name}").to_table() for name in ("store", "disk")]
+    assert rows[0].equals(rows[1])
+    assert len(rows[0]) == 60
 
 
 def test_embeddings(place: Path, client: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -121,10 +121,8 @@ def test_pickled_are_paths_and_options(
     content = pickle.dumps(model)
     assert len(content) < 2000
     batch_model._loaded.cache_clear()
-    opened = []
-    monkeypatch.setattr(
-        batch_model, "OpenedModel", lambda *a, **k: (opened.append(a), lt.load(place / "run"))[1]
-    )
+    opened, load = [], batch_model.OpenedModel
+    monkeypatch.setattr(batch_model, "OpenedModel", lambda *a, **k: (opened.append(a), load(*a, **k))[1])
     found: list[pd.DataFrame] = []
     threads = [Thread(target=lambda: found.append(pickle.loads(content)(frame))) for _ in range(3)]
     for thread in threads:
