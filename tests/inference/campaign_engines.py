@@ -142,6 +142,15 @@ def test_spark(spark: Any, place: Path, frame: pd.DataFrame, kind: str) -> None:
         done.write.parquet(str(place / f"{kind}-{what}"))
         rows[what] = pq.read_table(place / f"{kind}-{what}").to_pandas()
     check(place, frame, rows)
+    model = lt.BatchModel(place / "run", "content", name="path")
+    files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(str(place / "new"))
+    done = getattr(files.repartition(2), kind)(model.map, from_arrow_schema(model.schema))
+    nodes = {row.sample.partition("/new/")[2]: row.node for row in done.select("sample", "node").collect()}
+    alone = rows["predict"]
+    assert nodes == {
+        name: None if np.isnan(node) else int(node)
+        for name, node in zip(alone["sample"], alone["node"], strict=True)
+    }
     model = model_of(place, "embed")
     sums = data.rdd.mapPartitions(lambda part: [model.moments(pd.DataFrame([row.asDict() for row in part]))])
     check_sums(place, frame, [sums.treeReduce(operator.add)])

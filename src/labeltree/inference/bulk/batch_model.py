@@ -180,6 +180,8 @@ class _Opened:
             DataError: With the reason, if there is none.
         """
         modality = self.model.network.modality
+        if isinstance(cell, bytearray | memoryview):  # of Spark
+            cell = bytes(cell)
         if _is_missing(cell):
             raise DataError(f"its '{column}' is empty")
         if modality == "text" and isinstance(cell, str):
