@@ -10,7 +10,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: install quickstart docs tutorials check test tests lint style types bench bench-full campaign campaign-crash campaign-fuzz campaign-bulk campaign-serve campaign-index campaign-statistics clean test-long
+.PHONY: install quickstart docs tutorials check test tests lint style types bench bench-full campaign campaign-crash campaign-fuzz campaign-bulk campaign-engines campaign-serve campaign-index campaign-statistics clean test-long
 
 install: $(READY)
 
@@ -81,7 +81,7 @@ COUNT      ?= 120
 FUZZ_CASES ?= 2000
 SEED       ?= 0
 
-campaign: campaign-crash campaign-fuzz campaign-serve campaign-bulk campaign-index campaign-statistics
+campaign: campaign-crash campaign-fuzz campaign-serve campaign-bulk campaign-engines campaign-index campaign-statistics
 
 campaign-crash: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/processes/crash.py --count $(COUNT) --seed $(SEED)
@@ -95,6 +95,11 @@ campaign-serve: $(READY)
 # 100,000 generated images, 20 kills: ten minutes to half an hour. Results in benchmarks/results/bulk.json.
 campaign-bulk: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bulk.py
+
+# A local Ray, Spark and Dask, and s3:// on a server on loopback; what is not installed is skipped:
+# $(BIN)/pip install ray pyspark 'dask[dataframe]' s3fs 'moto[server]', and apt install default-jre-headless.
+campaign-engines: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/inference/campaign_engines.py tests/data/campaign_object_stores.py
 
 # 64 kills of changes of an index: a few minutes. Results in benchmarks/results/index_kills.json.
 campaign-index: $(READY)

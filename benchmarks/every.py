@@ -44,6 +44,7 @@ SCRIPTS = (
     "tables",
     "passage",
     "bulk",
+    "engines",
     "cold_start",
     "large_data",
     "index",

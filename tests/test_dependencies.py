@@ -35,6 +35,8 @@ WITH_TORCH = {"triton"}
 BY_LIGHTNING = {"mlflow-skinny", "tensorboard"}
 # Imported by torch.onnx, which `labeltree.inference.export.graph_files` calls.
 BY_TORCH = {"onnxscript"}
+# Opened by fsspec, by the scheme of an address.
+BY_FSSPEC = {"s3fs"}
 # Extras for people who work on labeltree, not for those who use it.
 NOT_FOR_USERS = ("dev", "docs", "bench")
 
@@ -68,7 +70,7 @@ def test_imports_and_dependencies_are_the_same() -> None:
     declared = always.union(*(libraries(extras[name]) for name in extras if name not in NOT_FOR_USERS))
     undeclared = {name: file for name, file in imported().items() if name not in declared | WITH_TORCH}
     assert undeclared == {}
-    assert declared - set(imported()) == BY_LIGHTNING | BY_TORCH
+    assert declared - set(imported()) == BY_LIGHTNING | BY_TORCH | BY_FSSPEC
     # A package is needed always or for an extra, not both.
     assert all(not always & libraries(extras[name]) for name in extras if name != "dev")
 

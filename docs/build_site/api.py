@@ -61,7 +61,13 @@ ROOMS = (
     ),
     Room("runs", ("labeltree.runs",)),
     Room(
-        "inference", ("labeltree.inference.model", "labeltree.inference.predict", "labeltree.inference.bulk")
+        "inference",
+        (
+            "labeltree.inference.model",
+            "labeltree.inference.predict",
+            "labeltree.inference.bulk",
+            "labeltree.inference.bulk.batch_model",
+        ),
     ),
     Room("evaluation", ("labeltree.evaluation", "labeltree.evaluation.statistics")),
     Room("decisions", ("labeltree.decisions",)),

@@ -42,6 +42,7 @@ NAVIGATION: dict[str, list[str]] = {
         "explore",
         "search-servers",
         "bulk",
+        "how-far",
         "deploy",
     ],
     "Reference": [

@@ -66,9 +66,11 @@ if TYPE_CHECKING:
     from labeltree.data import open_source as open_data
     from labeltree.errors import DataError, LabeltreeError, RunError, TaxonomyError
     from labeltree.index import Index, open_table
+    from labeltree.inference.bulk.batch_model import BatchModel
     from labeltree.taxonomy import Taxonomy, TaxonomyDAG, load_taxonomy
 
 __all__ = [
+    "BatchModel",
     "DataError",
     "Index",
     "LabeltreeError",
@@ -137,6 +139,8 @@ def __getattr__(name: str) -> "Any":
         return getattr(importlib.import_module("labeltree.taxonomy"), name)
     if name in ("Index", "open_table"):
         return getattr(importlib.import_module("labeltree.index"), name)
+    if name == "BatchModel":
+        return importlib.import_module("labeltree.inference.bulk.batch_model").BatchModel
     if name == "open_data":
         return importlib.import_module("labeltree.data").open_source
     if name not in __all__:

@@ -41,8 +41,8 @@ def data_home() -> Path:
     return user_cache_path("labeltree", appauthor=False)
 
 
-MADE = ("features", "images")
-"""The folders of the cache that labeltree makes from samples, and makes anew where they are missing."""
+MADE = ("features", "images", "copies")
+"""The folders of the cache that labeltree makes, and makes anew where they are missing."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def clear_cache(names: Sequence[str] = MADE) -> int:
     """
     wrong = sorted(set(names) - set(MADE))
     if wrong:
-        raise ValueError(f"'{wrong[0]}' is not cleared; {' and '.join(MADE)} are, and downloads by hand")
+        raise ValueError(f"'{wrong[0]}' is not cleared; {', '.join(MADE)} are, and downloads by hand")
     freed = sum(entry.bytes for entry in cache_entries() if entry.name in names)
     for name in names:
         shutil.rmtree(data_home() / name, ignore_errors=True)

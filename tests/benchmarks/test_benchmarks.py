@@ -18,8 +18,8 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if "\ndef measure(" in path.read_text("utf-8"))
 # Those that start processes or build encoders have tests of their own, or are run by hand.
 SLOW = {
-    "bulk", "cold_start", "data", "evaluation", "explorer", "large_data", "memory", "metrics", "ranks",
-    "serving", "text", "training_step",
+    "bulk", "cold_start", "data", "engines", "evaluation", "explorer", "large_data", "memory", "metrics",
+    "ranks", "serving", "text", "training_step",
 }  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def test_cleared(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_not_cleared(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", "--clear", "emoji"]) == 2
     assert "emoji" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="'emoji' is not cleared; features and images are"):
+    with pytest.raises(ValueError, match="'emoji' is not cleared; features, images, copies are"):
         clear_cache(["emoji"])
     assert (filled / "emoji").exists()
 

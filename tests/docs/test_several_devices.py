@@ -1,4 +1,4 @@
-"""The page on several devices: its program ends with equal weights in four ways, on two ranks as in one."""
+"""The page on several devices: its program ends with equal weights in five ways, on two ranks as in one."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 PAGE = Path(__file__).parents[2] / "docs" / "several-devices.md"
 
 
-def test_four_ways_learn_the_same_on_two_ranks(tmp_path: Path) -> None:
+def test_five_ways_learn_the_same_on_two_ranks(tmp_path: Path) -> None:
     """In one process the page is run as all pages are."""
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     program = "\n".join([*blocks, "assert world == distributed.get_world_size() == 2"])

@@ -28,6 +28,7 @@ def evaluate(options: EvaluateOptions) -> Evaluated:
         LabeltreeError: If the run, the table or the taxonomy is missing, unreadable or invalid.
         ValueError: If the value of a setting is not allowed, or an option does not go with the input.
     """
+    options = _fetched(options)
     subject = _subject(options)
     options.require_fit(subject)
     if subject == "other data":
@@ -39,6 +40,17 @@ def evaluate(options: EvaluateOptions) -> Evaluated:
     else:
         from labeltree.report.evaluate_embeddings import evaluate_embeddings as measure
     return measure(options)
+
+
+def _fetched(options: EvaluateOptions) -> EvaluateOptions:
+    """The options with embeddings on the disk."""
+    from labeltree.data.object_stores import is_remote, local_copy
+
+    if options.embeddings is None or not is_remote(options.embeddings):
+        return options
+    if options.out is None:
+        raise options.refusal("`embeddings` lie in an object store: say where the report is to be, by `out`")
+    return replace(options, embeddings=local_copy(options.embeddings))
 
 
 def _subject(options: EvaluateOptions) -> Subject:

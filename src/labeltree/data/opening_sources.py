@@ -14,6 +14,7 @@ from labeltree.data.folders import open_folder
 from labeltree.data.images.image_files import ImageSettings, check_image_settings
 from labeltree.data.named_data import get_dataset, list_datasets, require_files
 from labeltree.data.names.cleaning import Names
+from labeltree.data.object_stores import is_remote, local_copy
 from labeltree.data.shards.finding import find_shards
 from labeltree.data.source import Source
 from labeltree.data.table_columns import TABLE_SUFFIXES, is_table_file
@@ -119,7 +120,8 @@ def open_source(
     check_image_settings(images)
     if isinstance(taxonomy, (str, Path)):
         taxonomy = Taxonomy.from_file(taxonomy)
-    name, path = str(spec), Path(spec).expanduser()
+    name = local_copy(spec)
+    path = Path(name).expanduser()
     missing = missing_labels or ()
     columns = {
         "image_column": image_column,
@@ -152,7 +154,7 @@ def open_source(
         source = (_open_named_on if is_named else _open_both_versions)(spec, taxonomy, mapping, options)
         return _correct(source, corrections)
     vectors = not is_named and (path.suffix.lower() in VECTOR_SUFFIXES or is_clip_folder(path))
-    shards = None if is_named or vectors else find_shards(spec, image_column)
+    shards = None if is_named or vectors else find_shards(name, image_column)
     if chosen and (is_named or (path.is_dir() and shards is None and not vectors)):
         what = "data set" if is_named else "folder"
         first = next(iter(chosen))
@@ -272,7 +274,7 @@ def check_named(spec: str, data_path: str | Path | None = None) -> None:
 def data_exist(spec: str) -> bool:
     """Whether there are data, of whatever kind, where `spec` says; a named data set counts as present."""
     try:
-        known = spec in list_datasets() or Path(spec).expanduser().exists()
+        known = is_remote(spec) or spec in list_datasets() or Path(spec).expanduser().exists()
         return known or find_shards(spec) is not None
     except DataError:  # a shard of a pattern is missing
         return False

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from labeltree.data.corrections import sample_ids
+from labeltree.data.object_stores import is_remote, local_copy
 from labeltree.decisions.classifiers import classify
 from labeltree.decisions.searched_space import SpaceName
 from labeltree.errors import DataError, TaxonomyError, typed
@@ -60,7 +61,9 @@ def index_embeddings(options: MakeIndexOptions) -> Index:
     Raises:
         TaxonomyError: If a label is not in the taxonomy.
     """
-    path = Path(options.embeddings or "")
+    if is_remote(options.embeddings or "") and options.out is None:
+        raise options.refusal("`embeddings` lie in an object store: say where the index is to be, by `out`")
+    path = Path(local_copy(options.embeddings or ""))
     where = path.absolute().with_suffix(".index") if options.out is None else options.out
     Index.check_free(where, overwrite=options.overwrite)
     tree = _taxonomy_beside(path) if options.taxonomy is None else load_taxonomy(options.taxonomy)

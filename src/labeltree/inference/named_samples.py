@@ -24,6 +24,7 @@ from labeltree.data.image_rules import ImageRule
 from labeltree.data.images.decode import decode
 from labeltree.data.images.image_files import open_images as open_image_files
 from labeltree.data.images.stores import SomeImages, in_threads
+from labeltree.data.object_stores import local_copy
 from labeltree.data.source import CALIB, printable
 from labeltree.data.table_columns import settings_of_another
 from labeltree.data.vectors.mapped_vectors import VectorStore
@@ -298,7 +299,7 @@ def open_other(
     """
     if unlabelled and own_labels:
         raise ValueError("unlabelled and own_labels exclude each other; name one")
-    spec = str(spec)
+    spec = local_copy(spec)
     recipe, taxonomy = run.recipe, run.taxonomy
     modality = run.network.encoder.modality
     shape: dict[str, Any] = {}

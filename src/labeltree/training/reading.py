@@ -19,6 +19,7 @@ from jsonargparse import ArgumentParser, Namespace
 
 import labeltree
 from labeltree.data import list_datasets
+from labeltree.data.object_stores import is_remote
 from labeltree.data.shards.finding import find_shards
 from labeltree.errors import RecipeError
 from labeltree.safe_files import Reader, read_yaml
@@ -312,7 +313,7 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     from labeltree.models import encoder_with_absolute_path
 
     def whole(value: str | None) -> str | None:
-        if value is None or value in list_datasets():
+        if value is None or value in list_datasets() or is_remote(value):
             return value
         path = Path(value).expanduser()
         if not path.exists():  # a pattern of shards, or no path

@@ -15,16 +15,16 @@ def run(arguments: list[str]) -> None:
 
     parser = argparse.ArgumentParser(
         prog="labeltree cache",
-        description="Show what the cache folder holds: features of frozen encoders and decoded images, which "
-        "all runs share and which are made anew where they are missing, and downloads. The environment "
-        "variable LABELTREE_DATA names another folder.",
+        description="Show what the cache folder holds: features of frozen encoders, decoded images and "
+        "copies of files in object stores, which all runs share and which are made anew where they are "
+        "missing, and downloads. The environment variable LABELTREE_DATA names another folder.",
     )
     parser.add_argument(
         "--clear",
         nargs="*",
         choices=MADE,
         metavar="NAME",
-        help=f"delete these ({', '.join(MADE)}; without a name, both). Downloads are deleted by hand",
+        help=f"delete these ({', '.join(MADE)}; without a name, all). Downloads are deleted by hand",
     )
     options = parser.parse_args(arguments)
 

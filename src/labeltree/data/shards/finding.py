@@ -16,7 +16,7 @@ from labeltree.data.source import SPLIT_NAMES, SPLITS, printable
 from labeltree.errors import DataError
 from labeltree.system_files import is_system_file
 
-__all__ = ["ShardKind", "Shards", "find_shards"]
+__all__ = ["ShardKind", "Shards", "expand_braces", "find_shards"]
 
 ShardKind = Literal["tar", "parquet"]
 _SUFFIXES: dict[str, ShardKind] = {".tar": "tar", ".parquet": "parquet", ".pq": "parquet"}
@@ -108,8 +108,8 @@ def _holds_images(file: str, image_column: Sequence[str] | str | None) -> bool:
         return False
 
 
-def _expand(pattern: str) -> list[str]:
-    """All files named by a pattern with braces.
+def expand_braces(pattern: str) -> list[str]:
+    """All names of a pattern with braces, whether there are such files or not.
 
     Example:
         >>> _choices("0..2"), _choices("008..010"), _choices("train,val")
@@ -122,7 +122,12 @@ def _expand(pattern: str) -> list[str]:
         number *= len(options)
     if number > _MOST_SHARDS:
         raise DataError(f"the pattern '{pattern}' names {number:,} files; {_MOST_SHARDS:,} are the most")
-    files = ["".join(parts) for parts in itertools.product(*choices)]
+    return ["".join(parts) for parts in itertools.product(*choices)]
+
+
+def _expand(pattern: str) -> list[str]:
+    """All files named by a pattern with braces."""
+    files = expand_braces(pattern)
     missing = [file for file in files if not os.path.isfile(file)]
     if missing:
         more = f" and {len(missing) - 1} more of {len(files)}" if len(missing) > 1 else ""

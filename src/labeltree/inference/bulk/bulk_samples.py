@@ -13,6 +13,7 @@ from typing import Any
 from labeltree.data.biology.rank_gaps import LabelFinder
 from labeltree.data.image_rules import ImageRule
 from labeltree.data.names.label_names import LabelNames
+from labeltree.data.object_stores import local_copy
 from labeltree.data.shards.finding import find_shards
 from labeltree.data.shards.parquet import class_names
 from labeltree.data.shards.shard_table import CLASSES
@@ -63,7 +64,7 @@ class BulkSamples:
 
     def __init__(self, run: TrainedRun, data: str, labelled: bool = True) -> None:
         self._run = run
-        self._data = data
+        self._data = data = local_copy(data)
         self._missing = MissingNames(run.recipe.missing_labels or ())
         self._known: dict[Any, int] = {}
         self._taxonomy = run.taxonomy if run.change is None else LabelsOfBoth(run.change.mapping).taxonomy

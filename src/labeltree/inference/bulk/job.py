@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from labeltree.data.object_stores import is_remote
 from labeltree.options.answer_options import AnswerOptions, EmbedOptions, PredictOptions
 from labeltree.options.schema import Option, describe_fields
 from labeltree.options.shared import AnswerMapping, AnswerTaxonomy, Classifier
@@ -75,7 +76,7 @@ class BulkJob(AnswerOptions):
         """The options that rows depend on, by name."""
         common = {
             "what": self.what,
-            "data": os.path.abspath(os.path.expanduser(self.data)),
+            "data": self.data if is_remote(self.data) else os.path.abspath(os.path.expanduser(self.data)),
             "part_size": self.part_size,
             "labels": self.labelled,
         }
@@ -150,6 +151,8 @@ def writes_folder(data: str | Path | None, out: str | Path | None) -> bool:
         return True
     if data is None or Path(out).suffix:
         return False
+    if is_remote(data):
+        return Path(data).suffix == ".tar" or "{" in str(data)
     from labeltree.data.shards.finding import find_shards
 
     return find_shards(data) is not None

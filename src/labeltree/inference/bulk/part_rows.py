@@ -34,7 +34,7 @@ class Encoded:
     """A batch of m samples, n of which could be read and encoded.
 
     Attributes:
-        names: Names of all m samples.
+        names: Names of all m samples, if they have any.
         problems: Why a sample has no result; None for the n.
         labels: Labels as texts, None where missing.
         nodes: Nodes of the labels, −1 where missing.
@@ -42,7 +42,7 @@ class Encoded:
         embeddings: `(n, d)` float32.
     """
 
-    names: Sequence[str]
+    names: Sequence[str | None]
     problems: Sequence[str | None]
     labels: Sequence[str | None]
     nodes: Sequence[int]
@@ -200,7 +200,7 @@ class AnswerRows:
         about = decider.about(self.asked)
         self.about = about
         self.schema = _schema([*fields, ("problem", pa.string())], decider.run, about)
-        self._draw = PartDraw(decider, 0)
+        self._draw: PartDraw | None = None
 
     def begin_part(self, number: int) -> None:
         """Begin a part, with a draw of its own."""
@@ -208,7 +208,7 @@ class AnswerRows:
 
     def end_part(self) -> dict[str, Any]:
         """End the part; `seen` is what `tell_drift` reads."""
-        return {"seen": self._draw.note()}
+        return {"seen": {} if self._draw is None else self._draw.note()}
 
     def of(self, batch: Encoded) -> pa.RecordBatch:
         """The rows of a batch."""
@@ -226,7 +226,8 @@ class AnswerRows:
                 curvature=run.recipe.curvature,
             )
             self._fill(columns, places.tolist(), self._answer(table))
-            self._draw.add(table)
+            if self._draw is not None:
+                self._draw.add(table)
         if self._labelled:
             self._compare(columns, batch)
         return pa.RecordBatch.from_arrays(

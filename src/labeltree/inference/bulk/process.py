@@ -6,24 +6,23 @@ import hashlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, groupby, islice
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from labeltree.data.streaming import StreamedSample
 from labeltree.errors import DataError, FolderInUseError, typed
 from labeltree.inference.bulk.bulk_samples import BulkSamples
+from labeltree.inference.bulk.encode_samples import BATCH, SampleEncoder
 from labeltree.inference.bulk.job import BulkDone, BulkJob
 from labeltree.inference.bulk.likeness import tell_drift
-from labeltree.inference.bulk.part_rows import AnswerRows, EmbeddingRows, Encoded, Rows
+from labeltree.inference.bulk.part_rows import AnswerRows, EmbeddingRows, Rows
 from labeltree.inference.calibrate_run import Decider, about_run, open_decider
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.other_version import run_on
@@ -35,7 +34,6 @@ from labeltree.training.network import Network
 
 __all__ = ["Place", "run_of", "run_process"]
 
-_BATCH = 256
 _CHUNK = 16  # images that a thread decodes at a time
 _AHEAD = 2  # batches that are decoded ahead, beyond what the threads have at hand
 _PATIENCE_S, _PAUSE_S = 3600, 1.0  # while another process of the job calibrates the run
@@ -203,12 +201,11 @@ class _Work:
         self._size = job.part_size
         self._threads = job.threads(place.local_world)
         self._place = place
-        self._network = network.eval()
-        self._reads_text = network.encoder.modality == "text"
+        self._encoder = SampleEncoder(network)
         self._samples = samples
         self._rows = rows
         self._out = out
-        self._batch = network.batch_size(_BATCH)
+        self._batch = network.batch_size(BATCH)
         self._progress = progress
         self._message = f"{'embedding' if job.what == 'embed' else 'answering for'} {job.data}"
         self._done = 0
@@ -236,12 +233,17 @@ class _Work:
         self._rows.begin_part(number)
         with self._out.new_part(number, self._rows.schema) as writer:
             for batch, contents in batches:
-                encoded, unknown = self._encoded(batch.samples, contents)
+                labels = [self._samples.label(sample) for sample in batch.samples]
+                encoded = self._encoder.encode(
+                    [sample.name for sample in batch.samples],
+                    contents,
+                    [(text, node) for text, node, _ in labels],
+                )
                 writer.write(self._rows.of(encoded))
-                _add_names(names, encoded.names)
+                _add_names(names, [sample.name for sample in batch.samples])
                 counts["samples"] += len(encoded.names)
                 counts["unreadable"] += int((~encoded.readable).sum())
-                counts["unknown_labels"] += unknown
+                counts["unknown_labels"] += sum(unknown for _, _, unknown in labels)
                 self._done += len(encoded.names)
                 self._progress(self._message, self._done, self._total)
             writer.note.update(counts=counts, names=names.hexdigest(), **self._rows.end_part())
@@ -299,67 +301,13 @@ class _Work:
         """Each batch with the contents of its samples, decoded a few batches ahead."""
         waiting: deque[tuple[_Batch, list[Future[list[Any]]]]] = deque()
         most = _AHEAD + self._threads * _CHUNK // self._batch
-        read = _texts if self._reads_text else self._decoder()
         for batch in batches:
             chunks = [batch.samples[at : at + _CHUNK] for at in range(0, len(batch.samples), _CHUNK)]
-            waiting.append((batch, [pool.submit(read, chunk) for chunk in chunks]))
+            waiting.append((batch, [pool.submit(self._encoder.contents, chunk) for chunk in chunks]))
             if len(waiting) > most:
                 yield _collected(*waiting.popleft())
         while waiting:
             yield _collected(*waiting.popleft())
-
-    def _decoder(self) -> Callable[[Sequence[StreamedSample]], list[Any]]:
-        assert self._network.image_shape is not None
-        channels, size, _ = self._network.image_shape
-        how = self._network.preprocessing
-
-        def decode(samples: Sequence[StreamedSample]) -> list[Any]:
-            return [_or_reason(partial(sample.pixels, size, channels, how)) for sample in samples]
-
-        return decode
-
-    def _encoded(self, samples: Sequence[StreamedSample], contents: Sequence[Any]) -> tuple[Encoded, int]:
-        """The batch after the network, and the number of labels that the taxonomy lacks."""
-        problems: list[str | None] = [
-            str(content) if isinstance(content, DataError) else None for content in contents
-        ]
-        good = [place for place, problem in enumerate(problems) if problem is None]
-        features, embeddings = self._forward([contents[place] for place in good])
-        finite = embeddings.isfinite().all(1) & features.isfinite().all(1)
-        if not bool(finite.all()):
-            for place in np.array(good)[~finite.numpy()].tolist():
-                problems[place] = "its embedding is not finite"
-            features, embeddings = features[finite], embeddings[finite]
-        labels = [self._samples.label(sample) for sample in samples]
-        return Encoded(
-            [sample.name for sample in samples],
-            problems,
-            [text for text, _, _ in labels],
-            [node for _, node, _ in labels],
-            features,
-            embeddings,
-        ), sum(unknown for _, _, unknown in labels)
-
-    def _forward(self, contents: Sequence[Any]) -> tuple[Tensor, Tensor]:
-        network = self._network
-        if not contents:
-            return torch.empty(0, network.encoder.feature_dim), torch.empty(0, network.objective.dim)
-        with torch.inference_mode():
-            inputs = network.tokens(contents) if self._reads_text else torch.from_numpy(np.stack(contents))
-            features, embeddings = network(network.plain(inputs.to(network.device)))
-        return features.cpu(), embeddings.cpu()
-
-
-def _texts(samples: Sequence[StreamedSample]) -> list[Any]:
-    return [_or_reason(sample.text) for sample in samples]
-
-
-def _or_reason(read: Callable[[], Any]) -> Any:
-    """What is read, or the error that says why it cannot be."""
-    try:
-        return read()
-    except DataError as error:
-        return error
 
 
 def _collected(batch: _Batch, futures: Sequence[Future[list[Any]]]) -> tuple[_Batch, list[Any]]:
