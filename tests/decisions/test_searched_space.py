@@ -1,7 +1,7 @@
 """The space that is searched: the embeddings, unless features find more of validation."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -61,6 +61,17 @@ def test_groups_are_the_samples_of_the_choice() -> None:
     assert choose_space(few, TREE, learned=rows[:60], held=rows[60:]).name == "features"
 
 
+def test_the_nearest_sample_alone_does_not_decide() -> None:
+    """Features whose nearest sample is right and whose other neighbours are anybody."""
+    table, rows = table_of(0.6, 0.0), torch.arange(120)
+    alone = torch.randn(60, 16, generator=torch.Generator().manual_seed(1))
+    features = torch.cat([alone, alone])  # each validation sample beside one training sample of its class
+    space = choose_space(replace(table, features=features), TREE, learned=rows[:60], held=rows[60:])
+    assert space.hierarchical_f1["features"] == 1.0 > space.hierarchical_f1["embeddings"]
+    assert space.map_at_r["features"] < space.map_at_r["embeddings"]
+    assert space.name == "embeddings"
+
+
 def test_nothing_to_choose_by() -> None:
     table, none = table_of(1.0, 0.1), torch.arange(0)
     for rows in ({"learned": torch.arange(60), "held": none}, {"learned": none, "held": torch.arange(60)}):
@@ -75,7 +86,17 @@ def test_the_choice_is_kept_and_a_damaged_one_refused() -> None:
     content = json.loads(json.dumps(chosen.to_dict()))
     assert ChosenClassifier.from_dict(content) == chosen
     assert "space" not in ChosenClassifier("probe").to_dict()
-    damaged = ({"name": "pixels"}, {"hierarchical_f1": {}}, {"samples": "many"}, {"hierarchical_f1": [1]})
+    ranked = replace(space, map_at_r={"embeddings": 0.25, "features": 0.5})
+    assert SearchedSpace.from_dict(json.loads(json.dumps(asdict(ranked)))) == ranked
+    assert "MAP@R is 0.500 and 0.250" in ranked.sentence
+    damaged = (
+        {"name": "pixels"},
+        {"map_at_r": {"features": 1.0}},
+        {"map_at_r": 3},
+        {"hierarchical_f1": {}},
+        {"samples": "many"},
+        {"hierarchical_f1": [1]},
+    )
     with pytest.raises(ValueError, match="no searched space"):
         ChosenClassifier.from_dict({**content, "space": ["features"]})
     for wrong in damaged:

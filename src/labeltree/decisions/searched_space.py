@@ -12,7 +12,7 @@ from torch import Tensor
 
 from labeltree.errors import DataError
 from labeltree.geometry import Sphere
-from labeltree.metrics.functional import hierarchical_f1, nearest_neighbour_labels
+from labeltree.metrics.functional import hierarchical_f1, map_at_r, nearest_neighbour_labels
 from labeltree.runs import EmbeddingTable
 from labeltree.runs.table_file_columns import number_groups
 from labeltree.safe_files import fits
@@ -34,11 +34,14 @@ class SearchedSpace:
         hierarchical_f1: By space, that of each validation sample's nearest training sample; empty if there
             was nothing to choose by.
         samples: Number of validation samples.
+        map_at_r: By space, that of the validation samples among the training samples; empty if the nearest
+            one had decided.
     """
 
     name: SpaceName = "embeddings"
     hierarchical_f1: dict[str, float] = field(default_factory=dict)
     samples: int = 0
+    map_at_r: dict[str, float] = field(default_factory=dict)
 
     @property
     def sentence(self) -> str:
@@ -46,10 +49,13 @@ class SearchedSpace:
         if self.name == "embeddings":
             return ""
         ours, theirs = (self.hierarchical_f1[name] for name in get_args(SpaceName))
+        ranked = ""
+        if self.map_at_r:
+            ranked = ", and MAP@R is {features:.3f} and {embeddings:.3f}".format(**self.map_at_r)
         return (
             f"Search uses the encoder's features, which were better on {self.samples:,} validation samples "
             f"than the embeddings: the nearest training sample has a hierarchical F1 of {theirs:.3f} by "
-            f"features and {ours:.3f} by embeddings."
+            f"features and {ours:.3f} by embeddings{ranked}."
         )
 
     @classmethod
@@ -62,26 +68,29 @@ class SearchedSpace:
         if not isinstance(content, Mapping):
             raise ValueError(f"no searched space: {content!r}")
         names, scores, samples = get_args(SpaceName), content.get("hierarchical_f1"), content.get("samples")
+        ranked = content.get("map_at_r", {})  # earlier versions looked at the nearest sample alone
         if (
             content.get("name") not in names
             or not fits(scores, dict[str, float])
             or (scores and set(scores) != set(names))
             or (not scores and content["name"] == "features")
             or not fits(samples, int)
+            or not fits(ranked, dict[str, float])
+            or (ranked and set(ranked) != set(names))
         ):
             raise ValueError(f"no searched space: {content!r}")
-        return cls(content["name"], dict(content["hierarchical_f1"]), content["samples"])
+        return cls(content["name"], dict(content["hierarchical_f1"]), content["samples"], dict(ranked))
 
 
 def choose_space(
     table: EmbeddingTable, taxonomy: AnyTaxonomy, *, learned: Tensor, held: Tensor
 ) -> SearchedSpace:
-    """Choose between the embeddings and the features of a run by the nearest neighbours of validation.
+    """Choose between the embeddings and the features of a run by what validation finds among training.
 
-    The features are taken if the hierarchical F1 of the nearest training sample is better by more than one
-    standard error of the difference, over samples or, where the table has groups, over groups, of which at
-    least ten differ. Otherwise the embeddings are, since whole rankings follow the tree better there: the
-    nearest sample alone says nothing about the samples after it.
+    The features are taken if they are better by the nearest training sample and by the ranking of all. By the
+    nearest one they are if its hierarchical F1 is higher by more than one standard error of the difference,
+    over samples or, where the table has groups, over groups, of which at least ten differ; by the ranking if
+    MAP@R is higher. Otherwise the embeddings are taken.
 
     Args:
         table: Embeddings and features of the run, perhaps with groups.
@@ -103,9 +112,24 @@ def choose_space(
     sums = np.bincount(units, gain - gain.mean())
     error = math.sqrt(sums @ sums * len(sums) / max(len(sums) - 1, 1)) / len(held)
     differing = len(np.unique(units[abs(gain) > 1e-6]))
-    better = gain.mean() > error and differing >= _FEWEST
     means = {name: float(values.mean()) for name, values in scores.items()}
-    return SearchedSpace("features" if better else "embeddings", means, len(held))
+    if gain.mean() <= error or differing < _FEWEST:
+        return SearchedSpace("embeddings", means, len(held))
+    ranked = {
+        name: float(
+            map_at_r(
+                vectors[held].float(),
+                table.nodes[held],
+                vectors[learned].float(),
+                table.nodes[learned],
+                taxonomy=taxonomy,
+                geometry=geometry,
+            )
+        )
+        for name, (vectors, geometry) in points.items()
+    }
+    better = ranked["features"] > ranked["embeddings"]
+    return SearchedSpace("features" if better else "embeddings", means, len(held), ranked)
 
 
 def searched_vectors(table: EmbeddingTable, space: SpaceName) -> Tensor:
