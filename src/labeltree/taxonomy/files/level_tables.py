@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, breadcrumbs_of
+from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, Breadcrumbs, breadcrumbs_of
 from labeltree.taxonomy.files.codes_of_classes import are_numbers, entries_of_described_codes, look_like_codes
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
-from labeltree.taxonomy.files.opened_file import OpenedFile, needed
+from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.naming import some
 
 __all__ = [
@@ -16,8 +16,6 @@ __all__ = [
     "entries_from_code_column",
     "entries_from_id_paths",
     "entries_from_levels",
-    "has_code_column",
-    "has_id_paths",
 ]
 
 CODE_COLUMNS = ("code", "codes", "icd", "icd10", "atc", "naics", "id", "class")
@@ -97,16 +95,16 @@ def _count_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list
     return counts
 
 
-def has_id_paths(file: OpenedFile) -> bool:
-    """Whether one column of several holds whole paths, `A > B > C`, and others are different in every row."""
-    return _path_column(file) is not None
+def entries_from_id_paths(file: OpenedFile) -> Entries | None:
+    """Read a column of whole paths, `A > B > C`; columns that are different in every row are aliases.
 
-
-def entries_from_id_paths(file: OpenedFile) -> Entries:
-    """Read a column of whole paths; columns that are different in every row are aliases."""
-    place = needed(_path_column(file))
+    None if there is no such column, or not one.
+    """
+    column = _path_column(file)
+    if column is None:
+        return None
+    place, breadcrumbs = column
     header, rows, *_ = table = file.table
-    breadcrumbs = needed(breadcrumbs_of([row[place] for row in rows], certain=True, marks=BETWEEN_SPACES))
     last = [path[-1] for path in breadcrumbs.paths]
     ids = [
         other
@@ -124,29 +122,29 @@ def entries_from_id_paths(file: OpenedFile) -> Entries:
     return entries_from_paths(breadcrumbs.paths, file.root_name, table.where, aliases)
 
 
-def _path_column(file: OpenedFile) -> int | None:
-    """The only column of whole paths, different in every row, if another column is an id."""
+def _path_column(file: OpenedFile) -> tuple[int, Breadcrumbs] | None:
+    """The only column of whole paths, different in every row, and these, if another column is an id."""
     header, rows, *_ = file.table
     if len(header) < 2 or len(rows) < 2:
         return None
     whole = [
-        place
+        (place, breadcrumbs)
         for place in range(len(header))
         if len({row[place] for row in rows}) == len(rows)
-        and breadcrumbs_of([row[place] for row in rows], marks=BETWEEN_SPACES) is not None
+        and (breadcrumbs := breadcrumbs_of([row[place] for row in rows], marks=BETWEEN_SPACES)) is not None
     ]
     named = any(re.sub(r"[ _.-]", "", name.casefold()) in _IDS for name in header)
     return whole[0] if len(whole) == 1 and named else None
 
 
-def has_code_column(file: OpenedFile) -> bool:
-    """Whether a table has a column of codes, by its name and its cells, and one of what they mean."""
-    return _code_columns(file) is not None
+def entries_from_code_column(file: OpenedFile) -> Entries | None:
+    """Read a column of codes with what they mean; see `entries_of_described_codes`.
 
-
-def entries_from_code_column(file: OpenedFile) -> Entries:
-    """Read a column of codes with what they mean; see `entries_of_described_codes`."""
-    places = needed(_code_columns(file))
+    None if no column is one of codes, by its name and its cells, or none says what they mean.
+    """
+    places = _code_columns(file)
+    if places is None:
+        return None
     header, rows, *_ = file.table
     left = [name for place, name in enumerate(header) if place not in places]
     if left:

@@ -14,7 +14,7 @@ from labeltree.taxonomy.files.entries import (
 )
 from labeltree.taxonomy.files.json_objects import entries_of_numbered
 from labeltree.taxonomy.files.json_records import is_one_tree
-from labeltree.taxonomy.files.opened_file import OpenedFile, needed
+from labeltree.taxonomy.files.opened_file import OpenedFile
 
 __all__ = [
     "entries_from_described_codes",
@@ -23,12 +23,7 @@ __all__ = [
     "entries_from_numbered_names",
     "entries_from_tight_paths",
     "entries_from_tree_numbers",
-    "has_described_codes",
-    "has_ids_and_paths",
-    "has_is_a",
     "has_numbered_names",
-    "has_tight_paths",
-    "has_tree_numbers",
     "numbers_after",
 ]
 
@@ -45,24 +40,10 @@ _FEWEST = 3  # lines by which a form can be told
 # 3237 - Animals > Live Animals
 
 
-def has_ids_and_paths(file: OpenedFile) -> bool:
-    """Whether each line is an id and a path with `>`."""
-    return _ids_and_paths(file) is not None
-
-
-def entries_from_ids_and_paths(file: OpenedFile) -> Entries:
-    """Read lines of an id and a path; ids are aliases."""
-    read = needed(_ids_and_paths(file))
-    ids, breadcrumbs = read
+def entries_from_ids_and_paths(file: OpenedFile) -> Entries | None:
+    """Read lines that are each an id and a path with `>`; ids are aliases. None if one is something else."""
     lines = file.lines_below_comments
-    file.note(f"each line is an id, which is a further name, and a path with {breadcrumbs.separator!r}")
-    return entries_from_paths(
-        breadcrumbs.paths, file.root_name, lambda row: f"line {lines[row][0]}", [[id] for id in ids]
-    )
-
-
-def _ids_and_paths(file: OpenedFile) -> tuple[list[str], Breadcrumbs] | None:
-    matches = [_ID_BEFORE.fullmatch(line) for _, line in file.lines_below_comments]
+    matches = [_ID_BEFORE.fullmatch(line) for _, line in lines]
     if len(matches) < 2 or not any(match and ">" in match[2] for match in matches):
         return None
     pairs = [(match[1], match[2]) for match in matches if match is not None]
@@ -70,24 +51,27 @@ def _ids_and_paths(file: OpenedFile) -> tuple[list[str], Breadcrumbs] | None:
     if len(pairs) < len(matches) or len(set(ids)) < len(ids) or any(">" in id for id in ids):
         return None
     breadcrumbs = breadcrumbs_of([path for _, path in pairs], certain=True)
-    return None if breadcrumbs is None else (ids, breadcrumbs)
+    if breadcrumbs is None:
+        return None
+    file.note(f"each line is an id, which is a further name, and a path with {breadcrumbs.separator!r}")
+    return entries_from_paths(
+        breadcrumbs.paths, file.root_name, lambda row: f"line {lines[row][0]}", [[id] for id in ids]
+    )
 
 
 # Mammary Glands, Human;A01.236.249
 
 
-def has_tree_numbers(file: OpenedFile) -> bool:
-    """Whether each line is a name and a number such as `A01.236`, and some are below others by it."""
-    return _tree_numbers(file.lines_below_comments) is not None
-
-
-def entries_from_tree_numbers(file: OpenedFile) -> Entries:
+def entries_from_tree_numbers(file: OpenedFile) -> Entries | None:
     """Read names with dotted numbers, as MeSH's: a number is below the longest one that it begins with.
 
-    A name with several numbers is one node below several parents where these are allowed.
+    A name with several numbers is one node below several parents where these are allowed. None if a line is
+    something else, or no number is below another one.
     """
     lines = file.lines_below_comments
-    read = needed(_tree_numbers(lines))
+    read = _tree_numbers(lines)
+    if read is None:
+        return None
     node_of: dict[str, str] = {number: number for _, number in read}
     names = {number: name for name, number in read}
     if file.several_parents:
@@ -142,15 +126,15 @@ def _number_above(number: str, known: set[str] | dict[str, str]) -> str | None:
 # animal bird
 
 
-def has_is_a(file: OpenedFile) -> bool:
-    """Whether each line is two words, which are edges of one tree or DAG, or of few."""
-    return _is_a_edges(file.lines_below_comments) is not None
+def entries_from_is_a(file: OpenedFile) -> Entries | None:
+    """Read lines of two words, parent and child in the order in which the edges are a tree.
 
-
-def entries_from_is_a(file: OpenedFile) -> Entries:
-    """Read lines of two words, parent and child in the order in which the edges are a tree."""
+    None if they are no edges of one tree or DAG, or of few.
+    """
     lines = file.lines_below_comments
-    read = needed(_is_a_edges(lines))
+    read = _is_a_edges(lines)
+    if read is None:
+        return None
     edges, order = read
     pairs = below_one_root(edges, file.root_name)
     names: dict[Hashable, object] = {end: end for pair in edges for end in pair}
@@ -186,15 +170,15 @@ def _is_a_edges(lines: Sequence[tuple[int, str]]) -> tuple[list[tuple[str, str]]
 # Pets>Birds>Cages
 
 
-def has_tight_paths(file: OpenedFile) -> bool:
-    """Whether lines are paths whose names a mark separates that is no `/`, also without blanks beside it."""
-    return _tight_paths([line for _, line in file.lines_below_comments]) is not None
+def entries_from_tight_paths(file: OpenedFile) -> Entries | None:
+    """Read paths whose names a mark separates that is no `/`, also without blanks beside it: `Pets>Birds`.
 
-
-def entries_from_tight_paths(file: OpenedFile) -> Entries:
-    """Read paths such as `Pets>Birds`; `/` within names is kept."""
+    `/` within names is kept. None if no mark separates levels.
+    """
     lines = file.lines_below_comments
-    breadcrumbs = needed(_tight_paths([line for _, line in lines]))
+    breadcrumbs = _tight_paths([line for _, line in lines])
+    if breadcrumbs is None:
+        return None
     file.note(f"lines are paths whose names {breadcrumbs.separator!r} separates; '/' is part of a name")
     return entries_from_paths(breadcrumbs.paths, file.root_name, lambda row: f"line {lines[row][0]}")
 
@@ -235,15 +219,14 @@ def _are_nested(paths: Sequence[tuple[str, ...]]) -> bool:
 # A000    Cholera
 
 
-def has_described_codes(file: OpenedFile) -> bool:
-    """Whether each line is a code in capitals and digits, and what it means."""
+def entries_from_described_codes(file: OpenedFile) -> Entries | None:
+    """Read lines of a code and what it means; see `entries_of_described_codes`.
+
+    None if a line does not begin with a code in capitals and digits.
+    """
     pairs = _id_and_text(file)
-    return pairs is not None and look_like_codes([code for code, _ in pairs])
-
-
-def entries_from_described_codes(file: OpenedFile) -> Entries:
-    """Read lines of a code and what it means; see `entries_of_described_codes`."""
-    pairs = needed(_id_and_text(file))
+    if pairs is None or not look_like_codes([code for code, _ in pairs]):
+        return None
     return entries_of_described_codes(pairs, file.root_name)
 
 
@@ -261,8 +244,8 @@ def has_numbered_names(file: OpenedFile) -> bool:
     return len(set(ids)) == len(ids) and (are_numbers(ids) or all(map(_WORDNET_ID.fullmatch, ids)))
 
 
-def entries_from_numbered_names(file: OpenedFile) -> Entries:
-    """Read lines of a number or id and a name; the former are aliases."""
+def entries_from_numbered_names(file: OpenedFile) -> Entries | None:
+    """Read lines of a number or id and a name; the former are aliases. None if a line is one word."""
     if (after := numbers_after(file)) is not None:
         file.note("the number behind each name is a further name; '/' separates levels")
         lines = file.lines_below_comments
@@ -272,7 +255,9 @@ def entries_from_numbered_names(file: OpenedFile) -> Entries:
             lambda row: f"line {lines[row][0]}",
             [[number] for _, number in after],
         )
-    pairs = needed(_id_and_text(file))
+    pairs = _id_and_text(file)
+    if pairs is None:
+        return None
     matches = [_NUMBER_BEFORE.fullmatch(text) for _, text in pairs]
     numbers = [match[1] for match in matches if match is not None]
     if len(numbers) == len(pairs) and are_numbers(numbers):  # n02119789 1 kit_fox
