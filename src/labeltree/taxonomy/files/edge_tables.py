@@ -46,6 +46,7 @@ _ENDS = (
     ("name", "parent"),
     ("source", "target"),
     ("from", "to"),
+    ("subject", "object"),
     ("hyponym", "hypernym"),
     ("narrower", "broader"),
     ("subclass", "superclass"),
@@ -57,6 +58,11 @@ _IMAGES = {"image", "path", "file", "filename"}
 _LABELS = {"label", "class", "category"}
 _PARENT = re.compile(
     r"(?:.*[ _.])?parent(?:[ _.]?(?:id|ids|uid|code|key|name|node|number|unique id))?", re.IGNORECASE
+)
+_ABOVE = re.compile(
+    r"(?:.*[ _.])?(?:parents?|super(?:class|category|type)|hypernym|broader|sub ?class ?of|is ?a)"
+    r"(?:[ _.]?(?:id|uid|code|key|name|label|category|class|node))?",
+    re.IGNORECASE,
 )
 _TIER = re.compile(r"(?:tier|level|depth) ?\d+")
 _REFERRED = 0.9
@@ -94,7 +100,22 @@ def find_ends(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[st
             differ = other != place and len(values) >= _DIFFERENT * len(rows)
             if differ and len(named & values) >= _REFERRED * len(named):
                 return child, column
-    return usual
+    return usual or _ends_by_words(columns, rows)
+
+
+def _ends_by_words(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, str] | None:
+    """A column that is called one of parents or hypernyms, and the one before it that shares most values."""
+    best: tuple[int, str, str] | None = None
+    for place, column in enumerate(columns):
+        if not _ABOVE.fullmatch(column.strip()):
+            continue
+        named = {row[place] for row in rows if row[place].casefold() not in NO_PARENT}
+        for other, child in enumerate(columns[:place]):
+            values = {row[other] for row in rows}
+            shared = len(named & values) if len(values) >= _DIFFERENT * len(rows) else 0
+            if shared > (best[0] if best else 0):
+                best = shared, child, column
+    return None if best is None else best[1:]
 
 
 def is_edge_table(columns: Sequence[str]) -> bool:
@@ -160,6 +181,9 @@ def edges_from_table(
         for end, above in edges
     ]
     known = _names_of(columns, rows, at, name)
+    labels = _label_column(columns, at[1])
+    if known is not None and labels is not None:
+        known = {row[at[1]]: row[labels] for row in rows if row[labels]} | known
     ids = {end for pair in pairs for end in pair if end is not None}
     # a parent without a row of its own has no name but its id
     names: dict[Hashable, object] = {end: (known or {}).get(end, end) for end in ids}
@@ -206,6 +230,14 @@ def column_place(columns: Sequence[str], column: str) -> int:
     return folded.index(column.casefold())
 
 
+def _label_column(columns: Sequence[str], place: int) -> int | None:
+    """The column of names beside one of ids, as Wikidata writes it: `itemLabel` beside `item`."""
+    names = {
+        f"{columns[place]}{mark}{word}".casefold() for mark in ("", "_", " ") for word in ("label", "name")
+    }
+    return next((other for other, column in enumerate(columns) if column.casefold() in names), None)
+
+
 def _names_of(
     columns: Sequence[str], rows: Sequence[Sequence[str]], ends: Sequence[int], name: str | None
 ) -> dict[str, str] | None:
@@ -214,8 +246,9 @@ def _names_of(
     Where no column has a usual name, the finest of `Tier 1`, `Tier 2` and so on is taken, or a column that is
     called a name.
     """
-    if name is not None:
-        places = [column_place(columns, name)]
+    label = _label_column(columns, ends[0])
+    if name is not None or label is not None:
+        places = [column_place(columns, name)] if name is not None else [label or 0]
     else:
         folded = [column.casefold() for column in columns]
         free = [place for place in range(len(columns)) if place not in ends]

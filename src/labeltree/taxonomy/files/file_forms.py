@@ -32,6 +32,7 @@ from labeltree.taxonomy.files.json_records import (
     entries_from_adjacency,
     entries_from_records,
 )
+from labeltree.taxonomy.files.level_numbers import entries_from_level_numbers
 from labeltree.taxonomy.files.level_tables import (
     entries_from_code_column,
     entries_from_id_paths,
@@ -182,8 +183,10 @@ def _has_own_edges(file: OpenedFile) -> bool:
 
 def _read_edges(file: OpenedFile) -> Entries | None:
     header, rows, *_ = table = file.table
-    if find_ends(header, rows) is None:
+    ends = find_ends(header, rows)
+    if ends is None:
         return None
+    file.note(f"each row is an edge: {ends[0]!r} is below {ends[1]!r}")
     return edges_from_table(
         header, rows, table.where, several_parents=file.several_parents, root_name=file.root_name
     )
@@ -250,6 +253,7 @@ FORMS = (
     FileForm("edges", "columns such as id, parent_id and name", _TAXA, _read_edges, _has_table),
     FileForm("breadcrumbs", "a column of A > B > C", _TABLES, _read_breadcrumbs),
     FileForm("id-paths", "columns id and A > B > C", _TABLES, entries_from_id_paths),
+    FileForm("outline", "columns level and name", _TAXA, entries_from_level_numbers, _has_table),
     FileForm("codes", "columns code and description", _TAXA, entries_from_code_column, _has_table),
     FileForm(
         "ranks",
