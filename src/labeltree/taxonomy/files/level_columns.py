@@ -14,6 +14,7 @@ __all__ = [
     "TITLES",
     "LevelColumn",
     "LevelColumns",
+    "code_columns",
     "find_levels",
     "is_header",
     "is_reversed",
@@ -153,6 +154,13 @@ def _have_digits(rows: Sequence[Sequence[str]], place: int) -> bool:
 def plain_words(name: str) -> set[str]:
     """The words of a column's name in lower case: `FamilyCode` is family and code."""
     return {word.casefold() for word in _WORD.findall(name)}
+
+
+def code_columns(columns: Sequence[str]) -> set[str]:
+    """The columns that by their names hold codes or colours of classes: `Segment` beside `Segment Title`."""
+    titles = {_stem(name) for name in columns if plain_words(name) & TITLES} - {""}
+    named = {name for name in columns if plain_words(name) & (CODES | _COLOURS)}
+    return named | {name for name in columns if _stem(name) in titles and not plain_words(name) & TITLES}
 
 
 def _stem(name: str) -> str:
