@@ -68,6 +68,10 @@ _TIER = re.compile(r"(?:tier|level|depth) ?\d+")
 _REFERRED = 0.9
 _DIFFERENT = 0.95  # a row that stands there twice is an error of its own
 IS_A = "116680003"
+_RELATIONS = {
+    *("p279", "wdt:p279", "http://www.wikidata.org/prop/direct/p279", "subclassof", "rdfs:subclassof", "isa"),
+    *("http://www.w3.org/2000/01/rdf-schema#subclassof", "broader", "skos:broader", "hypernym"),
+}
 FULL_NAME = "900000000000003001"  # the type of a description that is the fully specified name
 
 
@@ -267,6 +271,36 @@ def _names_of(
         row[ends[0]]: next((row[place] for place in reversed(places) if row[place]), row[ends[0]])
         for row in rows
     }
+
+
+def entries_from_triples(file: OpenedFile) -> Entries | None:
+    """Read rows of a child, a relation such as `P279`, `subclass of` or `IsA`, and its parent.
+
+    Rows of other relations are left out. None if the second of three columns is no such relation.
+    """
+    table = file.table
+    rows, lines = [table.header, *table.rows], [0 if table.is_sheet else table.lines[0] - 1, *table.lines]
+    if len(table.header) != 3:
+        return None
+    kept = [row for row, cells in enumerate(rows) if re.sub("[ _-]", "", cells[1].casefold()) in _RELATIONS]
+    if not kept:
+        return None
+    relation = rows[kept[0]][1]
+    left = len(table.rows) + (kept[0] == 0) - len(kept)
+    file.note(
+        f"each row is an edge: its first cell is below its third one by {relation!r}"
+        + (f"; {left} rows of other relations are left out" if left else "")
+    )
+    whole = table._replace(rows=rows, lines=lines)
+    return edges_from_table(
+        ["child", "relation", "parent"],
+        [rows[row] for row in kept],
+        lambda row: whole.where(kept[row]),
+        several_parents=file.several_parents,
+        root_name=file.root_name,
+        child="child",
+        parent="parent",
+    )
 
 
 # SNOMED CT's release format 2: one relationship or description a line, each perhaps in several states

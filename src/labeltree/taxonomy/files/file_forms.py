@@ -17,6 +17,7 @@ from labeltree.taxonomy.files.checklist_archives import (
 from labeltree.taxonomy.files.edge_tables import (
     edges_from_table,
     entries_from_own_edges,
+    entries_from_triples,
     find_ends,
     is_rf2,
     rf2_edges,
@@ -53,7 +54,13 @@ from labeltree.taxonomy.files.obo import entries_from_obo
 from labeltree.taxonomy.files.ontologies.ontology_forms import ONTOLOGY_FORMS
 from labeltree.taxonomy.files.opened_file import START, WORKBOOKS, OpenedFile
 from labeltree.taxonomy.files.outlines import entries_from_outline, has_outline
-from labeltree.taxonomy.files.path_lines import entries_from_google, entries_from_lines, has_only_rooted_paths
+from labeltree.taxonomy.files.path_lines import (
+    entries_from_google,
+    entries_from_lines,
+    entries_from_path_lists,
+    has_only_rooted_paths,
+)
+from labeltree.taxonomy.files.ranked_names import entries_from_kraken_report, entries_from_ranked_names
 from labeltree.taxonomy.files.saved_document import is_saved, read_saved
 from labeltree.taxonomy.files.taxon_tables import (
     entries_from_checklist,
@@ -224,6 +231,7 @@ FORMS = (
     FileForm("class-index", "names by numbers, or numbers by names", _DATA, entries_from_class_index),
     FileForm("codes", "codes with what they mean", _DATA, entries_from_code_names),
     FileForm("adjacency", "{parent: [children]} or {child: parent}", _DATA, entries_from_adjacency),
+    FileForm("paths", "a list of paths", _DATA, entries_from_path_lists),
     FileForm("nested", "nested names", _JSON, lambda file: entries_from_nested(file.json, file.root_name)),
     FileForm("nested", "nested names", _YAML, lambda file: entries_from_yaml(file.text, file.root_name)),
     FileForm(
@@ -236,6 +244,8 @@ FORMS = (
     FileForm(
         "edges", "columns child and parent, perhaps name", _TABLES, entries_from_own_edges, _has_own_edges
     ),
+    FileForm("outline", "a report of Kraken", (*_TAXA, ".kreport", ".report"), entries_from_kraken_report),
+    FileForm("ranks", "k__Bacteria; p__Firmicutes", _TAXA, entries_from_ranked_names),
     FileForm(
         "checklist",
         "taxa with parents and accepted names: Darwin Core, ColDP, ITIS, WoRMS",
@@ -251,6 +261,7 @@ FORMS = (
         is_checklist_archive,
     ),
     FileForm("edges", "columns such as id, parent_id and name", _TAXA, _read_edges, _has_table),
+    FileForm("edges", "cat, subclass of, animal", _TAXA, entries_from_triples, _has_table),
     FileForm("breadcrumbs", "a column of A > B > C", _TABLES, _read_breadcrumbs),
     FileForm("id-paths", "columns id and A > B > C", _TABLES, entries_from_id_paths),
     FileForm("outline", "columns level and name", _TAXA, entries_from_level_numbers, _has_table),

@@ -197,6 +197,8 @@ def _class_index(data: Any) -> list[tuple[str, list[str]]] | None:
             return _class_index(names) or [(text_of(name), [str(key)]) for key, name in names]
         if is_list(names) and all(map(is_scalar, names)):
             return [(text_of(name), [str(number)]) for number, name in enumerate(names)]
+    if [*fields] == ["names"] and isinstance(fields["names"], Pairs):
+        return _class_index(fields["names"])
     if len(data) < 2:
         return None
     if are_numbers([str(key) for key, _ in data]):

@@ -5,9 +5,15 @@ from collections.abc import Sequence
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, Breadcrumbs, breadcrumbs_of
-from labeltree.taxonomy.files.codes_of_classes import are_numbers, entries_of_described_codes, look_like_codes
+from labeltree.taxonomy.files.codes_of_classes import (
+    are_numbers,
+    entries_of_described_codes,
+    look_like_codes,
+    padded_scheme,
+)
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
 from labeltree.taxonomy.files.level_columns import (
+    CODES,
     ID_NAMES,
     LevelColumn,
     find_levels,
@@ -228,7 +234,12 @@ def _code_columns(file: OpenedFile) -> tuple[FileTable, int, int] | None:
         for place, name in enumerate(header)
         if words[place] & {"code", "codes"} or name.casefold() in {*CODE_COLUMNS} - {"class"}
     ]
-    titles = {*TITLE_COLUMNS}
+    titles = {*TITLE_COLUMNS, "caption"}
+    codes = codes or [
+        place
+        for place in range(len(header))
+        if words[place] & CODES and padded_scheme([row[place] for row in rows])
+    ]
     texts = [place for place, name in enumerate(header) if name.casefold() in titles and place not in codes]
     if not texts and codes and words[codes[0]] & {"code", "codes"}:  # ISCO 08 Code, Title EN
         texts = [place for place in range(len(header)) if words[place] & titles and place not in codes]

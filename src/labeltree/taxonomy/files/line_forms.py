@@ -30,6 +30,7 @@ __all__ = [
 _ID_BEFORE = re.compile(r"(\S+)(?:\s+[-:|=]\s+|\s*\t\s*|\s*[;,]\s*)(.+)")
 _TREE_NUMBER = re.compile(r"(.+?)\s*[;\t|]\s*([A-Z]?\d+(?:\.\d+)*)")
 _CODE_BEFORE = re.compile(r"(\S+?)(?:\s*[:;|=]\s+|\s+[-\u2013:|=]\s+|\s+|[;|,])(.+)")
+_PATENT_BEFORE = re.compile(r"([A-HY](?:\d\d(?:[A-Z](?:\s*\d{1,4}(/)\d{2,6})?)?)?)[\s:;,|=-]+(.+)")
 _NUMBER_BEFORE = re.compile(r"(\d+)\s+(.+)")
 _NUMBER_AFTER = re.compile(r"(.*\D)[\s,;]+(\d+)")
 _WORDNET_ID = re.compile(r"[nvars]\d{8}")
@@ -224,8 +225,12 @@ def entries_from_described_codes(file: OpenedFile) -> Entries | None:
 
     None if a line does not begin with a code in capitals and digits.
     """
-    pairs = _id_and_text(file)
-    if pairs is None or not look_like_codes([code for code, _ in pairs]):
+    patents = [_PATENT_BEFORE.fullmatch(line) for _, line in file.lines_below_comments]
+    if len(patents) >= _FEWEST and all(patents) and any(match[2] for match in patents if match):
+        pairs = [(match[1], match[3]) for match in patents if match is not None]
+    else:
+        pairs = _id_and_text(file) or []
+    if not look_like_codes([code for code, _ in pairs]):
         return None
     return entries_of_described_codes(pairs, file.root_name)
 
