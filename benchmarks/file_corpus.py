@@ -24,7 +24,7 @@ from labeltree.errors import LabeltreeError
 notes = []
 class Keep(logging.Handler):
     def emit(self, record):
-        notes.append(record.getMessage().split(": ", 1)[-1])
+        notes.append(record.getMessage().split(": ", 2)[-1])
 logging.getLogger("labeltree.data").addHandler(Keep())
 start = time.process_time()
 try:

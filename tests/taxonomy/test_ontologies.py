@@ -110,7 +110,7 @@ def test_releases_and_notes(folder: Path, caplog: pytest.LogCaptureFixture) -> N
         "icd.xml": "2019",
         "tabular.xml": "2026",
     }
-    notes = [record.getMessage().removeprefix(f"{folder}/") for record in caplog.records]
+    notes = [record.getMessage().removeprefix(f"labeltree: {folder}/") for record in caplog.records]
     assert notes == [
         "food.ttl: what is deprecated is left out: 1",
         "food.ttl: names are in 2 languages, of which 'en' is taken",

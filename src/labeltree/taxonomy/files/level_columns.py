@@ -255,10 +255,15 @@ def _shape(text: str) -> str:
     return re.sub(r"\d", "9", re.sub(r"[A-Z]", "A", text))
 
 
-def is_reversed(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+def is_reversed(names: Sequence[str], rows: Sequence[Sequence[str]], keys: Sequence[Sequence[str]]) -> bool:
     """Whether levels stand from fine to coarse: each value has one in the next column, and these are fewer.
 
     Not if names of columns say another order, or that of samples.
+
+    Args:
+        names: The names of the levels' columns.
+        rows: The names of classes in each row.
+        keys: Their codes, or where there are none the names.
     """
     words = [plain_words(name) for name in names]
     numbers = [int(digits[0]) for name in names if (digits := re.findall(r"\d+", name))]
@@ -268,15 +273,16 @@ def is_reversed(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     texts = [list(column) for column in zip(*rows, strict=True)]
     if any(not all(column) or all(map(_NUMBER.fullmatch, column)) for column in texts):
         return False
-    if sum(map(len, texts[0])) > _LONGEST * len(rows) or _mostly(texts[0], lambda cell: "." in cell[1:]):
+    finest = texts[0]
+    if sum(map(len, finest)) > _LONGEST * len(rows) or _mostly(finest, lambda cell: "." in cell[1:]):
         return False
-    pairs = list(itertools.pairwise(texts))
-    if any(set(fine) & set(coarse) for fine, coarse in pairs):
+    if _mostly(finest, lambda cell: any(map(str.isdigit, cell))):
         return False
+    pairs = list(itertools.pairwise(zip(*keys, strict=True)))
     return all(
-        len(set(zip(fine, coarse, strict=True))) == len(set(fine)) > len(set(coarse))
+        len({*zip(fine, coarse, strict=True)}) == len({*fine}) > len({*coarse}) and not {*fine} & {*coarse}
         for fine, coarse in pairs
-    ) and not _mostly(texts[0], lambda cell: any(map(str.isdigit, cell)))
+    )
 
 
 def _mostly(cells: Sequence[str], test: Callable[[str], bool]) -> bool:

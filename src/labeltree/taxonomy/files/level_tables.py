@@ -56,8 +56,10 @@ def entries_from_levels(file: OpenedFile) -> Entries:
         file.note(f"left out: {left}, by {'its name' if len(columns.texts) == 1 else 'their names'} no level")
     rows = _filled(file, rows, [level.names for level in levels])
     names = [header[level.names] for level in levels]
-    if is_reversed(names, [[row[level.names] for level in levels] for row in rows]):
-        levels, names = levels[::-1], names[::-1]
+    keys = [level.names if level.code is None else level.code for level in levels]
+    cells = [[row[level.names] for level in levels] for row in rows]
+    if is_reversed(names, cells, [[row[key] for key in keys] for row in rows]):
+        levels, names, keys = levels[::-1], names[::-1], keys[::-1]
         file.note(
             f"each {names[-1]!r} has one {names[-2]!r}, so levels stand from fine to coarse; --column for "
             "each level says another order"
@@ -67,7 +69,6 @@ def entries_from_levels(file: OpenedFile) -> Entries:
             f"the columns {', '.join(names)} would be a column per depth, but one names parents; read edges "
             "by --form edges with --child COLUMN and --parent COLUMN"
         )
-    keys = [level.names if level.code is None else level.code for level in levels]
     _check_depths([header[key] for key in keys], [[row[key] for key in keys] for row in rows])
     further = [header[place] for level in levels for place in level.further]
     further = [header[place] for place in columns.ids] + further
@@ -89,8 +90,8 @@ def entries_from_levels(file: OpenedFile) -> Entries:
         aliases = [[row[place] for place in places] for row in rows]
         return entries_from_paths(paths, file.root_name, table.where, aliases)
     if not further:
-        cells = [[row[level.names] or None for level in levels] for row in rows]
-        return entries_from_paths(cells, file.root_name, table.where)
+        named_rows = [[row[level.names] or None for level in levels] for row in rows]
+        return entries_from_paths(named_rows, file.root_name, table.where)
     named, aliases, of_rows = _paths_of_levels(rows, levels, columns.ids)
     return entries_from_paths(named, file.root_name, lambda row: table.where(of_rows[row]), aliases)
 
