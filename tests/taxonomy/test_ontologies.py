@@ -179,6 +179,13 @@ def test_rdf_of_other_suffixes(folder: Path) -> None:
     ):
         (folder / f"other{suffix}").write_text(FILES[name])
         assert load_taxonomy(folder / f"other{suffix}") == load_taxonomy(folder / name)
+    for name, text in (
+        ("other.owx", '<?xml version="1.0"?>\n<Ontology/>'),
+        ("other.owl", "Prefix(:=<a>)\nOntology(<b>)"),
+    ):
+        (folder / name).write_text(text)
+        with pytest.raises(TaxonomyError, match=f"'robot convert --input {name} --output other.obo'"):
+            load_taxonomy(folder / name)
     (folder / "unknown").write_text(FILES["icd.xml"])
     assert read_form(folder / "unknown", "claml") == load_taxonomy(folder / "icd.xml")
     (folder / "page.xml").write_text("<html/>")

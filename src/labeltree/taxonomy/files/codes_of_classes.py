@@ -57,7 +57,7 @@ _KNOWN = {
 _PATENT = re.compile(r"[A-HY](?:\d\d(?:[A-Z](?:\s*\d{1,4}/\d{2,6})?)?)?")  # IPC, CPC: A01B 1/02
 _PADDED = {"unspsc": re.compile(r"\d{8}"), "dewey": re.compile(r"\d{3}(?:\.\d+)?")}
 _LISTED = 0.8  # the least share of padded codes whose parent is there, too
-_TELLING = 0.8  # the least share of codes that have a digit, or begin another one, or with another one
+_TELLING = 0.7  # the least share of codes that have a digit, or begin another one, or with another one
 
 
 def look_like_codes(texts: Sequence[str]) -> bool:

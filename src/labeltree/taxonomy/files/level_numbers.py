@@ -15,7 +15,7 @@ __all__ = ["entries_from_level_numbers"]
 _LEVEL = {"level", "lvl", "depth", "tier", "indent", "indentation", "hierarchy", "niveau", "ebene", "stufe"}
 _BESIDE = {"number", "no", "nr", "code", "hierarchical"}
 _CELL = re.compile(r"(?:level|lvl|tier|l|t)?[ _-]?(\d{1,2})", re.IGNORECASE)
-_DASHES = re.compile(r"(?:[-–.•]\s+)+")
+_DASHES = re.compile(r"(?:[-–•]\s+)+")
 
 
 def entries_from_level_numbers(file: OpenedFile) -> Entries | None:

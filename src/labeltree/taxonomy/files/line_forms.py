@@ -1,5 +1,6 @@
 """Lines that are no `a/b/c`: ids before paths, tree numbers, edges, arrows, codes, numbers with names."""
 
+import itertools
 import re
 from collections.abc import Hashable, Sequence
 
@@ -279,7 +280,9 @@ def numbers_after(file: OpenedFile) -> list[tuple[str, str]] | None:
     names = {name for name, _ in pairs}
     if len(pairs) < max(len(matches), _FEWEST) or len(names) < len(pairs):
         return None
-    return pairs if are_numbers([number for _, number in pairs]) else None
+    numbers = [int(number[:18]) for _, number in pairs]
+    ascend = numbers[0] < 2 and all(before < after for before, after in itertools.pairwise(numbers))
+    return pairs if ascend or are_numbers([number for _, number in pairs]) else None
 
 
 def _id_and_text(file: OpenedFile) -> list[tuple[str, str]] | None:

@@ -26,7 +26,7 @@ def entries_from_lines(file: OpenedFile) -> Entries:
     lines = file.lines_below_comments
     if numbers_after(file) is not None:
         file.note(
-            "the number at the end of each line is part of its name; remove the numbers if they count classes"
+            "the number at the end of each line is part of its name; --form class-index makes it another name"
         )
     texts = [line for _, line in lines]
     paths: Sequence[str | tuple[str, ...]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from labeltree.errors import TaxonomyError
 from labeltree.options.choices import Form
 from labeltree.taxonomy.files.entries import Entries
 from labeltree.taxonomy.files.ontologies.classifications import entries_from_claml, entries_from_icd_tabular
@@ -33,6 +34,10 @@ _XML = (".xml", ".owl", ".rdf", ".skos")
 _JSON = (".json", ".jsonld")
 _COMMENTS = re.compile(r"(?:\s+|#[^\n]*\n)*")
 _TURTLE = re.compile(r"@?(?:prefix|base)\b", re.IGNORECASE)
+_OTHER_OWL = re.compile(
+    r"(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*(?:<(?:owl:)?Ontology\b|(?:Prefix|Ontology)\(|(?:Prefix|Ontology):)",
+    re.DOTALL,
+)
 _STATEMENT = re.compile(r"(?:<[^<>\s]*>|_:\S+)\s+<[^<>\s]*>\s+\S.*\.\s*$", re.MULTILINE)
 
 
@@ -53,6 +58,17 @@ def _first(file: OpenedFile) -> int:
     return match.end() if match else 0
 
 
+def _is_other_owl(file: OpenedFile) -> bool:
+    return file.suffix in (".owx", ".ofn", ".omn") or bool(_OTHER_OWL.match(file.start, _first(file)))
+
+
+def _refuse_other_owl(file: OpenedFile) -> Entries:
+    raise TaxonomyError(
+        "OWL/XML, functional and Manchester syntax are not read: 'robot convert --input "
+        f"{file.path.name} --output {file.path.stem}.obo' makes a file that is"
+    )
+
+
 ONTOLOGY_FORMS: tuple[Row, ...] = (
     (
         "ncbi",
@@ -70,6 +86,7 @@ ONTOLOGY_FORMS: tuple[Row, ...] = (
     ),
     ("rdf", "OWL or SKOS as JSON-LD", _JSON, entries_from_json_ld, lambda file: is_json_ld(file.json)),
     ("rdf", "OWL or SKOS as RDF/XML", _XML, entries_from_rdf_xml, _has_root("RDF")),
+    ("rdf", "OWL in other syntaxes", (".owx", ".ofn", ".omn", *_XML), _refuse_other_owl, _is_other_owl),
     ("rdf", "OWL or SKOS as Turtle", (".ttl", ".n3", *_XML), entries_from_turtle, _is_turtle),
     ("rdf", "OWL or SKOS as N-Triples", (".nt", ".nq", *_XML), entries_from_n_triples, _is_n_triples),
     ("claml", "a classification in ClaML, such as ICD-10", _XML, entries_from_claml, _has_root("ClaML")),
