@@ -2,8 +2,8 @@
 
     python benchmarks/file_corpus.py FOLDER [--out benchmarks/results/file_corpus.md]
 
-Reads every file below FOLDER that has a suffix of a taxonomy file, each in a process of its own, and
-downloads nothing. A refusal is shown with the beginning of its sentence.
+Reads every file below FOLDER that has a suffix of a taxonomy file, but for Markdown, each in a process of its
+own, and downloads nothing. A refusal is shown with the beginning of its sentence.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=120)
     options = parser.parse_args()
     suffixes = {suffix for form in FORMS for suffix in form.suffixes} | {".xlsx", ".jsonl", ".parquet"}
+    suffixes -= {".md"}  # of what a folder holds, these are its documentation
     files = sorted(
         path
         for path in options.folder.rglob("*")

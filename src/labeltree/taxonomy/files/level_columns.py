@@ -111,7 +111,7 @@ def _grouped(
             stems[longer[0]] = sorted(stems[longer[0]] + stems.pop(stem))
     levels, texts = list[LevelColumn](), list[int]()
     for stem, places in stems.items():
-        group = _as_level(header, rows, places, stem)
+        group = _one_level(header, rows, places, stem)
         if group is None:
             levels += [LevelColumn(place) for place in places]
         else:
@@ -120,7 +120,7 @@ def _grouped(
     return sorted(levels, key=lambda level: min(level.names, *level.further, level.names)), texts
 
 
-def _as_level(
+def _one_level(
     header: Sequence[str], rows: Sequence[Sequence[str]], places: Sequence[int], stem: str
 ) -> LevelColumn | None:
     """Columns of one stem as one level; None if they are not."""

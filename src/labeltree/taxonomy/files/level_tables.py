@@ -46,7 +46,7 @@ def entries_from_levels(file: OpenedFile) -> Entries:
     Raises:
         TaxonomyError: If its columns are no depths.
     """
-    header, rows, *_ = table = _with_first_line(file)
+    header, rows, *_ = table = _named_table(file)
     columns = find_levels(header, rows)
     levels = columns.levels
     if columns.counts:
@@ -96,7 +96,7 @@ def entries_from_levels(file: OpenedFile) -> Entries:
     return entries_from_paths(named, file.root_name, lambda row: table.where(of_rows[row]), aliases)
 
 
-def _with_first_line(file: OpenedFile) -> FileTable:
+def _named_table(file: OpenedFile) -> FileTable:
     """The table, with line 1 as a row if it is no header, by its cells.
 
     Raises:
@@ -245,7 +245,7 @@ def _code_columns(file: OpenedFile) -> tuple[FileTable, int, int] | None:
     if not texts and codes and words[codes[0]] & {"code", "codes"}:  # ISCO 08 Code, Title EN
         texts = [place for place in range(len(header)) if words[place] & titles and place not in codes]
     if not codes and not texts and len(header) == 2 and file.suffix != ".txt" and not is_header(header, rows):
-        table, codes, texts = _with_first_line(file), [0], [1]
+        table, codes, texts = _named_table(file), [0], [1]
     if len(codes) != 1 or not texts:
         return None
     cells = [cell for row in table.rows if (cell := _PAD.sub("", row[codes[0]]))]
