@@ -234,7 +234,7 @@ def _count_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list
 
 
 def is_header(header: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first line of a table names its columns, and is none of its rows.
+    """Whether the first line of a table names its columns, and does not belong to its rows.
 
     It is a row if a cell of it stands in its column again, or is a number or code as those below it, and each
     value of a column, but for the first and the last one, is below one of the column before.
