@@ -111,6 +111,12 @@ def test_columns_are_what_they_are(
     assert note in caplog.text
 
 
+def test_dashes_within_titles_are_kept(tmp_path: Path) -> None:
+    text = "code,title\n,Animals - all\n1,- Cat - house\n2,- Dog\n"
+    tree = read(tmp_path, text)
+    assert [tree.names[0], *paths(tree)] == ["Animals - all", "Cat - house", "Dog"]
+
+
 def test_codes_are_further_names_of_each_level(tmp_path: Path) -> None:
     header, rows, _ = TABLES["codes and titles"]
     tree = read(tmp_path, "\n".join([header, *rows.split("; "), ""]))

@@ -57,7 +57,7 @@ _KNOWN = {
 _PATENT = re.compile(r"[A-HY](?:\d\d(?:[A-Z](?:\s*\d{1,4}/\d{2,6})?)?)?")  # IPC, CPC: A01B 1/02
 _PADDED = {"unspsc": re.compile(r"\d{8}"), "dewey": re.compile(r"\d{3}(?:\.\d+)?")}
 _LISTED = 0.8  # the least share of padded codes whose parent is there, too
-_TELLING = 0.7  # the least share of codes that have a digit, or begin another one, or with another one
+_TELLING = 0.8  # the least share of codes with a digit, beginnings of others, what begins so, and letters
 
 
 def look_like_codes(texts: Sequence[str]) -> bool:
@@ -66,7 +66,10 @@ def look_like_codes(texts: Sequence[str]) -> bool:
         return False
     if all(map(_PATENT.fullmatch, texts)) and any("/" in text for text in texts):
         return True
-    return all(map(_CODE.fullmatch, texts)) and sum(_telling(texts)) >= _TELLING * len(texts)
+    telling = _telling(texts)
+    letters = [told or len(text) == 1 for text, told in zip(texts, telling, strict=True)]
+    enough = sum(letters) >= _TELLING * len(texts) and 2 * sum(telling) >= len(texts)
+    return enough and all(map(_CODE.fullmatch, texts))
 
 
 def _telling(texts: Sequence[str]) -> list[bool]:

@@ -278,10 +278,11 @@ def is_reversed(names: Sequence[str], rows: Sequence[Sequence[str]], keys: Seque
         return False
     if _mostly(finest, lambda cell: any(map(str.isdigit, cell))):
         return False
-    pairs = list(itertools.pairwise(zip(*keys, strict=True)))
+    if any({*fine} & {*coarse} for fine, coarse in itertools.pairwise(texts)):
+        return False
     return all(
-        len({*zip(fine, coarse, strict=True)}) == len({*fine}) > len({*coarse}) and not {*fine} & {*coarse}
-        for fine, coarse in pairs
+        len({*zip(fine, coarse, strict=True)}) == len({*fine}) > len({*coarse})
+        for fine, coarse in itertools.pairwise(zip(*keys, strict=True))
     )
 
 

@@ -53,7 +53,7 @@ def entries_from_level_numbers(file: OpenedFile) -> Entries | None:
         + (f"; further names are {some([header[place] for place in codes])}" if codes else "")
         + (f"; left out: {some(left)}" if left else "")
     )
-    titles = [_DASHES.sub("", row[names], count=1) for row in rows]
+    titles = [row[names][match.end() if (match := _DASHES.match(row[names])) else 0 :] for row in rows]
     count = Counter(zip(parents, titles, strict=True))
     nodes = [
         f"{title} ({code})" if count[parent, title] > 1 and (code := _first(row, codes)) else title
