@@ -9,10 +9,11 @@ from labeltree.options.choices import Form
 from labeltree.taxonomy.dag import AnyTaxonomy, tree_or_dag
 from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of
 from labeltree.taxonomy.files.codes_of_classes import SCHEMES, CodeScheme, entries_from_codes
-from labeltree.taxonomy.files.edge_tables import column_place, edges_from_table, rf2_edges, rf2_names
+from labeltree.taxonomy.files.edge_tables import column_place, edges_from_table
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
 from labeltree.taxonomy.files.level_tables import CODE_COLUMNS, TITLE_COLUMNS
 from labeltree.taxonomy.files.opened_file import WORKBOOKS, OpenedFile, read_text
+from labeltree.taxonomy.files.rf2 import rf2_edges, rf2_names
 from labeltree.taxonomy.files.taxonomy_files import read_taxonomy
 
 __all__ = ["Form", "code_scheme", "read_form"]

@@ -19,8 +19,6 @@ from labeltree.taxonomy.files.edge_tables import (
     entries_from_own_edges,
     entries_from_triples,
     find_ends,
-    is_rf2,
-    rf2_edges,
 )
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
 from labeltree.taxonomy.files.json_objects import (
@@ -61,6 +59,7 @@ from labeltree.taxonomy.files.path_lines import (
     has_only_rooted_paths,
 )
 from labeltree.taxonomy.files.ranked_names import entries_from_kraken_report, entries_from_ranked_names
+from labeltree.taxonomy.files.rf2 import is_rf2, rf2_edges
 from labeltree.taxonomy.files.saved_document import is_saved, read_saved
 from labeltree.taxonomy.files.taxon_tables import (
     entries_from_checklist,

@@ -24,7 +24,8 @@ def entries_from_ranked_names(file: OpenedFile) -> Entries | None:
     """
     rows = _cells(file)
     place = next((place for place in range(len(rows[0]) if rows else 0) if _are_ranked(rows, place)), None)
-    is_silva = place is None and len(rows) >= _FEWEST and all(row[0].endswith(";") for row in rows)
+    silva = [len(row) > 1 and row[0].endswith(";") and row[1].isdecimal() for row in rows]
+    is_silva = place is None and len(silva) >= _FEWEST and all(silva)
     if place is None and not is_silva:
         return None
     place = place or 0
