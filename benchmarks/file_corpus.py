@@ -2,8 +2,8 @@
 
     python benchmarks/file_corpus.py FOLDER [--out benchmarks/results/file_corpus.md]
 
-Reads every file below FOLDER that has a suffix of a taxonomy file, each in a process of its own, and
-downloads nothing. A refusal is shown with the beginning of its sentence.
+Reads every file below FOLDER that has a suffix of a taxonomy file, but for Markdown, each in a process of its
+own, and downloads nothing. A refusal is shown with the beginning of its sentence.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from labeltree.errors import LabeltreeError
 notes = []
 class Keep(logging.Handler):
     def emit(self, record):
-        notes.append(record.getMessage().split(": ", 1)[-1])
+        notes.append(record.getMessage().split(": ", 2)[-1])
 logging.getLogger("labeltree.data").addHandler(Keep())
 start = time.process_time()
 try:
@@ -32,7 +32,7 @@ try:
     from labeltree.taxonomy.files.file_forms import find_form
     from labeltree.taxonomy.files.opened_file import OpenedFile
     taxonomy, nodes = open_taxonomy(sys.argv[1])
-    form = "table of samples" if nodes is not None else find_form(OpenedFile(Path(sys.argv[1]))).name
+    form = "table of samples" if nodes is not None else find_form(OpenedFile(Path(sys.argv[1])))[0]
     answer = {"form": form, "nodes": taxonomy.num_nodes, "depth": int(taxonomy.numbering.depth.max())}
 except LabeltreeError as error:
     answer = {"refused": str(error)}
@@ -74,6 +74,7 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=120)
     options = parser.parse_args()
     suffixes = {suffix for form in FORMS for suffix in form.suffixes} | {".xlsx", ".jsonl", ".parquet"}
+    suffixes -= {".md"}  # of what a folder holds, these are its documentation
     files = sorted(
         path
         for path in options.folder.rglob("*")

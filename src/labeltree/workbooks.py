@@ -18,6 +18,7 @@ __all__ = ["read_sheet"]
 _UNPACKED = 512 << 20  # bytes of all members
 _DECLARATIONS = 1 << 16  # first bytes of a member in which a document type is sought
 _CELLS = 50_000_000
+_EMPTY = 10_000  # rows after which nothing is sought
 _TITLES = 256  # rows among which the header is sought
 
 
@@ -96,14 +97,14 @@ def _read(book: Any, sheet: str | None) -> tuple[pa.Table, tuple[str, ...]]:
 def _table(sheet: Any) -> tuple[pa.Table | None, list[str]]:
     import pyarrow as pa
 
-    rows = _rows(sheet)
+    notes: list[str] = []
+    rows = _rows(sheet, notes)
     start = [row for row, _ in zip(rows, range(_TITLES), strict=False)]
     if not start:
         return None, []
     width = max(len(cells) for _, cells in start)
     padded = [[cell or "" for cell in cells] + [""] * (width - len(cells)) for _, cells in start]
     above = lines_above(padded)
-    notes = []
     if above:
         notes.append(
             f"{'a row' if above == 1 else f'{above} rows'} above the header (row {start[above][0]}) "
@@ -127,21 +128,28 @@ def _table(sheet: Any) -> tuple[pa.Table | None, list[str]]:
     return pa.Table.from_arrays([pa.array(column, pa.string()) for column in columns], names=header), notes
 
 
-def _rows(sheet: Any) -> Iterator[tuple[int, list[str | None]]]:
-    """Number and texts of the rows that are not empty, without empty cells at the end."""
+def _rows(sheet: Any, notes: list[str]) -> Iterator[tuple[int, list[str | None]]]:
+    """Number and texts of the rows that are not empty, without empty cells at the end.
+
+    Nothing is sought below very many empty rows, which a sentence in `notes` says.
+    """
     sheet.reset_dimensions()  # what a workbook says of its size may be wrong
-    seen = 0
+    seen, filled = 0, 0
     try:
         for number, values in enumerate(sheet.iter_rows(values_only=True), 1):
             seen += len(values)
             if seen > _CELLS:
                 raise _TooLarge
+            if number - filled > _EMPTY:
+                notes.append(f"{_EMPTY:,} empty rows follow row {filled}; what may stand below is not read")
+                return
             if not values or all(value is None for value in values):
                 continue
             cells = [_text(value) for value in values]
             while cells and cells[-1] is None:
                 cells.pop()
             if cells:
+                filled = number
                 yield number, cells
     except _TooLarge:
         raise ValueError(f"it has more than {_CELLS:,} cells; save the sheet as CSV") from None

@@ -255,6 +255,15 @@ def test_workbooks(tmp_path):
         open_source(path)
 
 
+def test_very_many_empty_rows_end_a_sheet(tmp_path, monkeypatch):
+    monkeypatch.setattr(workbooks, "_EMPTY", 3)
+    rows = [("text", "label"), ("x", "a"), *[(None, None)] * 2, ("y", "b"), *[(None, None)] * 4, ("z", "c")]
+    write_workbook(tmp_path / "t.xlsx", {"A": rows})
+    assert labels(tmp_path / "t.xlsx") == ["a", "b"]
+    notes = open_source(tmp_path / "t.xlsx").notes
+    assert any("3 empty rows follow row 5; what may stand below is not read" in note for note in notes)
+
+
 def test_a_workbook_without_openpyxl_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
     (tmp_path / "t.xlsx").write_bytes(b"PK")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from labeltree.api.taxonomies import open_taxonomy
 from labeltree.cli.main import main
 from labeltree.data import Source, open_source
 from labeltree.errors import DataError
@@ -196,3 +197,26 @@ def test_taxonomy_commands_read_a_table(tmp_path: Path, capsys: pytest.CaptureFi
     assert "d0" in capsys.readouterr().out
     assert main(["taxonomy", "check", str(file)]) == 0
     assert "'d0/c0/other' (12 samples)" in capsys.readouterr().out
+
+
+def test_subcategories_need_not_repeat(tmp_path: Path) -> None:
+    text = (
+        "Category,Subcategory,Description\nAnimals,Cat,it purrs\nAnimals,Dog,it barks\nPlants,Oak,it stands\n"
+    )
+    (tmp_path / "table.csv").write_text(text, encoding="utf-8")
+    source = open_source(tmp_path / "table.csv")
+    assert [source.taxonomy.path_name(node) for node in source.nodes.tolist()] == [
+        "Animals/Cat",
+        "Animals/Dog",
+        "Plants/Oak",
+    ]
+    several = text.replace("Plants,Oak", "Plants,Cat")  # one name in two categories nests in neither
+    (tmp_path / "table.csv").write_text(several, encoding="utf-8")
+    assert open_source(tmp_path / "table.csv").taxonomy.numbering.depth.max() == 1
+
+
+def test_codes_of_classes_are_no_vectors(tmp_path: Path) -> None:
+    text = "name,id,trainId,category,catId\nroad,7,0,flat,1\nwalk,8,1,flat,1\nwall,12,3,built,2\n"
+    (tmp_path / "labels.csv").write_text(text, encoding="utf-8")
+    tree = open_taxonomy(str(tmp_path / "labels.csv"))[0]
+    assert sorted(tree.names) == ["built", "flat", "road", "root", "walk", "wall"]

@@ -106,7 +106,7 @@ BROKEN = {
     "unnamed.csv": ("child,parent,name\n1,0,a\n", "the node '0' has no name: names has no entry for it"),
     "gap.csv": ("order,species\n,dog\n", "line 2, (None, 'dog'), has a gap at depth 1; only the finest names may be missing"),
     "cells.csv": ("order,species\na,b\na,b,c\n", "line 3 has 3 cells for 2 columns"),
-    "header.csv": ("animal,dog\nanimal,cat\n", "line 1 reads like data: 'animal' stands below it again; name the columns in line 1"),
+    "header.csv": ("animal,dog\nanimal,cat\nanimal,dog\n", "line 1 reads like data: 'animal' stands below it again; name the columns in line 1"),
     "one line.csv": ("order,species\n", "there is only one line; the first names the columns, the tree follows below"),
     "quote.csv": ('order,species\n"a,b\n', "line 2: not readable as a table: unexpected end of data"),
     "blank.txt": (" \n", "the file is empty"),

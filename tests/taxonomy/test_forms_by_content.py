@@ -403,7 +403,7 @@ def test_no_line_that_is_written_reads_as_another_form(rows: list[list[str]]) ->
     lines = lines_from_tree(list(tree.names), tree.entries().parent())
     rooted = "".join(f"/{line}\n" for line in lines)
     file = OpenedFile.from_text(rooted, ".txt")
-    assert find_form(file).name == "paths"
+    assert find_form(file)[0] == "paths"
     assert entries_of_form(file).names == entries_from_paths([f"/{line}" for line in lines]).names
 
 
@@ -616,3 +616,129 @@ def test_marks_between_blanks(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     assert paths(read(tmp_path, "a.txt", "tool » saw » bow saw\ntoy » kite\ntool » saw\ntoy\n")) == PLACES
     assert read(tmp_path, "places.txt", "/a/field 0\n/a/cabin 1\n/b/shop 2\n").num_nodes == 6
     assert "the number at the end of each line is part of its name" in caplog.text
+
+
+CODED = {
+    "library classes.txt": (
+        "Q Science\nQA Maths\nQA76 Computers\nR Medicine\n",
+        ["Q", "Q/QA", "Q/QA/QA76", "R"],
+    ),
+    "subjects.txt": (
+        "A General\nA1 More\nA10 Most\nB History\n",
+        ["A", "A/A1", "A/A1/A10", "B"],
+    ),
+    "decimals.txt": (
+        "500 Science\n510 Maths\n516 Geometry\n516.3 Curves\n",
+        ["500", "500/510", "500/510/516", "500/510/516/516.3"],
+    ),
+    "products.csv": (
+        "Code,Title\n10000000,Live\n10100000,Animals\n10101500,Livestock\n10101501,Cats\n",
+        [
+            "10000000",
+            "10000000/10100000",
+            "10000000/10100000/10101500",
+            "10000000/10100000/10101500/10101501",
+        ],
+    ),
+    "patents.txt": (
+        "A Needs\nA01 Farming\nA01B Soil\nA01B 1/02 Spades\n",
+        ["A", "A/A01", "A/A01/A01B", "A/A01/A01B/A01B 1\\/00", "A/A01/A01B/A01B 1\\/00/A01B 1\\/02"],
+    ),
+    "occupations.csv": (
+        "ISCO 08 Code,Title EN\n1,Managers\n11,Chiefs\n0,Forces\n01,Officers\n",
+        ["0", "0/01", "1", "1/11"],
+    ),
+    "drugs.csv": (
+        "atc_code,atc_name,ddd\nA,Tract,NA\nA01,Mouth,NA\nA01A,Mouth,1\n",
+        ["A", "A/A01", "A/A01/A01A"],
+    ),
+    "no header.csv": (
+        "A00,Cholera\nA001,One\nB01,Pox\n",
+        ["A00", "A00/A001", "B01"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "case"), CODED.items(), ids=CODED)
+def test_codes_of_many_schemes(tmp_path: Path, name: str, case: tuple[str, list[str]]) -> None:
+    assert paths(read(tmp_path, name, case[0])) == case[1]
+
+
+def test_numbers_with_gaps_are_no_codes(tmp_path: Path) -> None:
+    assert paths(read(tmp_path, "gaps.txt", "0 Birds\n1 Ducks\n10 Grebes\n12 Swans\n100 Geese\n")) == [
+        "Birds",
+        "Ducks",
+        "Geese",
+        "Grebes",
+        "Swans",
+    ]
+    read(tmp_path, "scenes.txt", "/a/airfield 0\n/a/cabin 1\n/b/bakery/shop 31\n/b/barn 40\n")
+    scenes = read_form(tmp_path / "scenes.txt", "class-index")
+    assert "b/bakery/shop" in paths(scenes)
+    assert scenes.decode(scenes.encode(["31"])) == ["b/bakery/shop"]
+    assert paths(read(tmp_path, "only.yaml", "names:\n  0: crane\n  1: tench\n")) == ["crane", "tench"]
+
+
+OUTLINES = {
+    "boxes.txt": "- [x] tool\n  - [ ] saw\n    - [x] bow saw\n- [ ] toy\n  - [ ] kite\n",
+    "headings.md": "# tool\n\n## **saw**\n\n- [bow saw](bow.md)\n\n# toy\n\n- kite\n",
+    "headings.txt": "# tool\n## saw\n### bow saw\n# toy\n## kite\n",
+    "lists.json": '[["tool", "saw", "bow saw"], ["toy", "kite"]]',
+    "texts.json": '["tool/saw/bow saw", "tool/saw", "toy/kite"]',
+    "crumbs.yaml": "- tool > saw > bow saw\n- tool > saw\n- toy > kite\n",
+}
+
+
+@pytest.mark.parametrize(("name", "text"), OUTLINES.items(), ids=OUTLINES)
+def test_outlines_and_lists_of_paths(
+    tmp_path: Path, name: str, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert paths(read(tmp_path, name, text)) == PLACES
+    assert "labeltree: " in caplog.text
+
+
+def test_lists_of_names_stay_lists(tmp_path: Path) -> None:
+    assert read(tmp_path, "names.json", '["AC/DC", "TCP/IP", "other"]').num_nodes == 4
+    assert paths(read(tmp_path, "few.txt", "cat\ndog\nman/woman\ntable\n")) == [
+        "cat",
+        "dog",
+        r"man\/woman",
+        "table",
+    ]
+
+
+def test_taxa_as_sequencing_programs_write_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = "Feature ID\tTaxon\tConfidence\n"
+    table += "a1\tk__Bacteria; p__Firmicutes; c__; s__\t0.9\na2\tk__Bacteria; p__Actino; c__A\t0.8\n"
+    for name, text in (
+        ("taxonomy.tsv", table),
+        ("profile.txt", "k__Bacteria\nk__Bacteria|p__Firmicutes\nk__Bacteria|p__Actino|c__A\n"),
+        ("taxonomy.csv", "id,Taxon\na1,k__Bacteria;p__Firmicutes\na2,k__Bacteria;p__Actino;c__A\n"),
+    ):
+        tree = read(tmp_path, name, text)
+        assert paths(tree) == [
+            "k__Bacteria",
+            "k__Bacteria/p__Actino",
+            "k__Bacteria/p__Actino/c__A",
+            "k__Bacteria/p__Firmicutes",
+        ], name
+        assert tree.encode(["Firmicutes"]) == tree.encode(["p__Firmicutes"])
+    silva = "Bacteria;\t3\tdomain\t\t\nBacteria;Proteobacteria;\t4\tphylum\t\t\n"
+    tree = read(tmp_path, "silva.txt", silva)
+    assert paths(tree) == ["Bacteria", "Bacteria/Proteobacteria"]
+    assert tree.decode(tree.encode(["4"])) == ["Bacteria/Proteobacteria"]
+    report = "  5.00\t5\t5\tU\t0\tunclassified\n 95.00\t95\t1\tR\t1\troot\n"
+    report += " 90.00\t90\t5\tD\t2\t  Bacteria\n 10.00\t10\t5\tD\t2157\t  Archaea\n"
+    tree = read(tmp_path, "sample.kreport", report)
+    assert [tree.names[0], *paths(tree)] == ["root", "Archaea", "Bacteria"]
+    assert tree.decode(tree.encode(["2157"])) == ["Archaea"]
+
+
+def test_codes_in_workbooks(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["Code", "Name"], ["A", "One"], ["A1", "Two"], ["B", "Three"]):
+        book.active.append(row)
+    book.save(tmp_path / "codes.xlsx")
+    tree = read_form(tmp_path / "codes.xlsx", "codes", levels="1,2", describe=True)
+    assert paths(tree) == ["A One", "A One/A1 Two", "B Three"]

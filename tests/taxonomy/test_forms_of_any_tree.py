@@ -52,6 +52,12 @@ def paths_of(tree: list[tuple[str, int]]) -> list[list[str]]:
     return paths
 
 
+def in_preorder(tree: list[tuple[str, int]], node: int = 0) -> list[int]:
+    """The nodes below one, each before what is below it."""
+    below = [child for child, (_, above) in enumerate(tree) if above == node]
+    return [one for child in below for one in (child, *in_preorder(tree, child))]
+
+
 def objects(tree: list[tuple[str, int]], node: int = 0) -> dict[str, Any]:
     below = [objects(tree, child) for child, (_, above) in enumerate(tree) if above == node]
     return {"name": tree[node][0], **({"children": below} if below else {})}
@@ -101,6 +107,21 @@ FORMS: dict[str, tuple[str, Callable[[list[tuple[str, int]]], str]]] = {
         ),
     ),
     "objects": (".json", lambda tree: json.dumps(objects(tree))),
+    "levels": (
+        ".csv",
+        lambda tree: as_table(
+            ["level", "code", "title"],
+            [[len(paths_of(tree)[node]), f"c{node}", tree[node][0]] for node in in_preorder(tree)],
+        ),
+    ),
+    "headings": (
+        ".md",
+        lambda tree: "".join(
+            f"{'#' * len(path)} {path[-1]}\n" if len(path) < 3 else f"{'  ' * (len(path) - 3)}- {path[-1]}\n"
+            for path in map(paths_of(tree).__getitem__, in_preorder(tree))
+        ),
+    ),
+    "lists": (".json", lambda tree: json.dumps([path for path in paths_of(tree) if path])),
     "nodes and links": (
         ".json",
         lambda tree: json.dumps(

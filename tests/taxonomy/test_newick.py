@@ -17,6 +17,14 @@ def read(text: str, root_name: str | None = "root") -> Taxonomy:
     return Taxonomy(entries.names, entries.parent())
 
 
+def test_support_values_are_no_names() -> None:
+    entries = entries_from_newick("((a:1,b:1)95:2,(c:1,d:1)0.8/100:2);")
+    assert sorted(entries.names) == ["a", "a … b", "b", "c", "c … d", "d", "root"]
+    assert entries.notes == ("the numbers of inner nodes are support values, and no names",)
+    assert "95" in entries_from_newick("((a,b)95,(c,d)80);").names  # no lengths: names as we write them
+    assert "95" in entries_from_newick("((1:1,2:1)95:2,(3:1,4:1)80:2);").names
+
+
 def test_names_lengths_quotes_and_comments() -> None:
     tree = read(
         """[a tree] ((dog:0.1,'Felis [catus]':1e-3)mammal[95]:2 ,

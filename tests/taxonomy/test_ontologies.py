@@ -110,7 +110,7 @@ def test_releases_and_notes(folder: Path, caplog: pytest.LogCaptureFixture) -> N
         "icd.xml": "2019",
         "tabular.xml": "2026",
     }
-    notes = [record.getMessage().removeprefix(f"{folder}/") for record in caplog.records]
+    notes = [record.getMessage().removeprefix(f"labeltree: {folder}/") for record in caplog.records]
     assert notes == [
         "food.ttl: what is deprecated is left out: 1",
         "food.ttl: names are in 2 languages, of which 'en' is taken",
@@ -179,6 +179,13 @@ def test_rdf_of_other_suffixes(folder: Path) -> None:
     ):
         (folder / f"other{suffix}").write_text(FILES[name])
         assert load_taxonomy(folder / f"other{suffix}") == load_taxonomy(folder / name)
+    for name, text in (
+        ("other.owx", '<?xml version="1.0"?>\n<Ontology/>'),
+        ("other.owl", "Prefix(:=<a>)\nOntology(<b>)"),
+    ):
+        (folder / name).write_text(text)
+        with pytest.raises(TaxonomyError, match=f"'robot convert --input {name} --output other.obo'"):
+            load_taxonomy(folder / name)
     (folder / "unknown").write_text(FILES["icd.xml"])
     assert read_form(folder / "unknown", "claml") == load_taxonomy(folder / "icd.xml")
     (folder / "page.xml").write_text("<html/>")

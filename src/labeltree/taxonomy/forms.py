@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from labeltree.errors import TaxonomyError
 from labeltree.options.choices import Form
 from labeltree.taxonomy.dag import AnyTaxonomy, tree_or_dag
 from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of
 from labeltree.taxonomy.files.codes_of_classes import SCHEMES, CodeScheme, entries_from_codes
-from labeltree.taxonomy.files.edge_tables import column_place, edges_from_table, rf2_edges, rf2_names
+from labeltree.taxonomy.files.edge_tables import column_place, edges_from_table
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
 from labeltree.taxonomy.files.level_tables import CODE_COLUMNS, TITLE_COLUMNS
-from labeltree.taxonomy.files.opened_file import read_text, table_of_text
+from labeltree.taxonomy.files.opened_file import WORKBOOKS, OpenedFile, read_text
+from labeltree.taxonomy.files.rf2 import rf2_edges, rf2_names
 from labeltree.taxonomy.files.taxonomy_files import read_taxonomy
 
 __all__ = ["Form", "code_scheme", "read_form"]
@@ -55,29 +55,27 @@ def read_form(
     """
     if form not in _WITH_SETTINGS:
         return read_taxonomy(path, "root", tree_or_dag, several_parents=True, form=form)
-    text = read_text(path)
+    file = OpenedFile(path)
     try:
         if form == "breadcrumbs":
-            return tree_or_dag(_breadcrumbs(_cells(path, text, column, ()), separator))
+            return tree_or_dag(_breadcrumbs(_cells(file, column, ()), separator))
         if form == "codes":
-            codes = _cells(path, text, column, CODE_COLUMNS)
+            codes = _cells(file, column, CODE_COLUMNS)
             titles = (
-                _titles(path, text, codes, column, descriptions)
-                if describe or descriptions is not None
-                else None
+                _titles(file, codes, column, descriptions) if describe or descriptions is not None else None
             )
-            if not _is_table(path):
+            if not _is_table(file):
                 codes = [code.split(maxsplit=1)[0] for code in codes]
             return tree_or_dag(entries_from_codes(codes, code_scheme(levels), titles))
         if form == "rf2":
             terms = None if descriptions is None else _terms(descriptions)
-            return tree_or_dag(rf2_edges(text, terms, several_parents=True))
-        header, rows, lines, _ = table_of_text(text, Path(path).name)[0]
+            return tree_or_dag(rf2_edges(file.text, terms, several_parents=True))
+        header, rows, *_ = table = file.table
         return tree_or_dag(
             edges_from_table(
                 header,
                 rows,
-                lambda row: f"line {lines[row]}",
+                table.where,
                 several_parents=True,
                 child=child,
                 parent=parent,
@@ -111,8 +109,8 @@ def _terms(file: str | os.PathLike[str]) -> dict[str, str]:
         raise TaxonomyError(f"descriptions in {str(file)!r}: {error}") from None
 
 
-def _is_table(path: str | os.PathLike[str]) -> bool:
-    return Path(path).suffix.casefold() in (".csv", ".tsv")
+def _is_table(file: OpenedFile) -> bool:
+    return file.suffix in (".csv", ".tsv", *WORKBOOKS)
 
 
 def _column(header: list[str], column: str | None, usual: tuple[str, ...]) -> int | None:
@@ -123,26 +121,25 @@ def _column(header: list[str], column: str | None, usual: tuple[str, ...]) -> in
     return next((folded.index(name) for name in usual if name in folded), None)
 
 
-def _cells(path: str | os.PathLike[str], text: str, column: str | None, usual: tuple[str, ...]) -> list[str]:
+def _cells(file: OpenedFile, column: str | None, usual: tuple[str, ...]) -> list[str]:
     """The distinct lines of a text, or cells of a column of a table."""
-    if not _is_table(path):
-        return list(dict.fromkeys(line.strip() for line in text.split("\n") if line.strip()))
-    header, rows, *_ = table_of_text(text, Path(path).name)[0]
+    if not _is_table(file):
+        return list(dict.fromkeys(line for _, line in file.lines))
+    header, rows, *_ = file.table
     at = _column(header, column, usual) or 0
     return list(dict.fromkeys(row[at] for row in rows if row[at]))
 
 
 def _titles(
-    path: str | os.PathLike[str],
-    text: str,
+    file: OpenedFile,
     codes: list[str],
     column: str | None,
     descriptions: str | os.PathLike[str] | None,
 ) -> dict[str, str]:
     """What codes mean: the rest of their lines, or another column."""
-    if not _is_table(path):
+    if not _is_table(file):
         return dict(pair for line in codes if len(pair := line.split(maxsplit=1)) == 2)
-    header, rows, *_ = table_of_text(text, Path(path).name)[0]
+    header, rows, *_ = file.table
     at = _column(header, column, CODE_COLUMNS) or 0
     title = _column(header, None if descriptions is None else str(descriptions), TITLE_COLUMNS)
     if title is None or title == at:

@@ -330,6 +330,17 @@ def _lies_in(finer: _Column, coarser: _Column, gaps: Gaps | None = None) -> bool
     return nests and untold.sum() <= most and empty.sum() <= _GAPS * len(empty)
 
 
+def _is_below(column: _Column, base: _Column) -> bool:
+    """Whether a column is called the finer one, `subcategory` beside `category`, and its values say so, too.
+
+    Other columns need to have values that repeat.
+    """
+    letters = re.sub(r"[^a-z]", "", column.name.lower())
+    values, strays = _strays(column, base)
+    known = (column.codes >= 0) & (base.codes < 0)
+    return letters == f"sub{base.name.lower()}" and values > 1 and not strays and not known.any()
+
+
 def _candidates(table: DataTable, taken: Collection[str]) -> list[_Column]:
     columns = []
     for name in table.columns:
@@ -349,13 +360,17 @@ def _find_nested(
     base = next((column for column in columns if column.name == base_name), None)
     if base is None:  # unreadable: the error is raised when its labels are read
         return LabelColumns([base_name])
+    below = [column for column in columns if _is_below(column, base)]
     able = [
         column
         for column in columns
-        if column is not base and column.is_label and not column.is_origin and not is_vernacular(column.name)
+        if column is not base
+        and (column.is_label or column in below)
+        and not column.is_origin
+        and not is_vernacular(column.name)
     ]
     coarser = [column for column in able if _lies_in(base, column, gaps)]
-    finer = [column for column in able if _lies_in(column, base, gaps)]
+    finer = [column for column in able if column in below or _lies_in(column, base, gaps)]
     may_be_finer = [] if base_name.lower() == "label" else finer
     chain = [*_longest(coarser, gaps), base, *_longest(may_be_finer, gaps)]
     names = [column.name for column in chain]

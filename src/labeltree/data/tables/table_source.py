@@ -34,7 +34,7 @@ from labeltree.data.tables.table_samples import (
     sample_columns,
 )
 from labeltree.data.unused_rows import UnusedRows
-from labeltree.data.vectors.choose_vectors import find_vectors, usual_id_column
+from labeltree.data.vectors.choose_vectors import TableVectors, find_vectors, usual_id_column
 from labeltree.data.vectors.joined_labels import join_labels, label_file_beside
 from labeltree.data.vectors.read_vector_files import VECTOR_SUFFIXES, VectorTable, read_vector_file
 from labeltree.errors import DataError, TaxonomyError
@@ -42,6 +42,7 @@ from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.files.checklist_archives import is_checklist_archive
 from labeltree.taxonomy.files.edge_tables import is_edge_table
+from labeltree.taxonomy.files.level_columns import code_columns
 from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.files.taxon_tables import is_checklist
 from labeltree.taxonomy.naming import some
@@ -549,6 +550,9 @@ def is_data_table(path: Path) -> bool:
     if is_edge_table(table.columns) or is_checklist(table.columns) or (may_be_other and only_vectors(table)):
         return False
     try:
+        vectors = _vectors_of(table) if only_vectors(table) else None
+        if vectors is not None and set(vectors.columns) <= code_columns(table.columns):
+            return False  # numbers of classes
         _labels_of(table)
     except (DataError, TaxonomyError):
         return False
@@ -596,7 +600,7 @@ def _labels_of(table: DataTable, names: LabelNames | None = None, columns: Seque
         return dataclasses.replace(labels, notes=(*table.notes, *labels.notes))
     try:
         if only_vectors(table):
-            vectors = find_vectors(table, None, _named([*usual_label_columns(table), "group", "split"]))
+            vectors = _vectors_of(table)
             taken = set() if vectors is None else set(vectors.columns)
         if not only_vectors(table) or not taken:
             images, text = sample_columns(table, None, None)
@@ -610,6 +614,10 @@ def _labels_of(table: DataTable, names: LabelNames | None = None, columns: Seque
         table, of_labels.columns, None, MissingNames(()), None, names or LabelNames(), None, LabelEvidence()
     )
     return dataclasses.replace(labels, notes=(*table.notes, *of_labels.notes, *labels.notes))
+
+
+def _vectors_of(table: DataTable) -> TableVectors | None:
+    return find_vectors(table, None, _named([*usual_label_columns(table), "group", "split"]))
 
 
 def _taken_columns(

@@ -15,6 +15,7 @@ __all__ = [
     "entries_from_codes",
     "entries_of_described_codes",
     "look_like_codes",
+    "padded_scheme",
 ]
 
 _RANGE = re.compile(r"\s*(\w+)\s*[-\u2013]\s*(\w+)\s*")
@@ -53,25 +54,69 @@ _KNOWN = {
     "hs": re.compile(r"\d\d(?:\d\d(?:\.\d\d(?:\.?\d\d){0,2})?)?"),
     "atc": re.compile(r"[A-Z](?:\d\d(?:[A-Z](?:[A-Z](?:\d\d)?)?)?)?"),
 }
-_WITH_DIGIT = 0.8  # the least share of codes that have a digit
+_PATENT = re.compile(r"[A-HY](?:\d\d(?:[A-Z](?:\s*\d{1,4}/\d{2,6})?)?)?")  # IPC, CPC: A01B 1/02
+_PADDED = {"unspsc": re.compile(r"\d{8}"), "dewey": re.compile(r"\d{3}(?:\.\d+)?")}
+_LISTED = 0.8  # the least share of padded codes whose parent is there, too
+_TELLING = 0.8  # the least share of codes with a digit, beginnings of others, what begins so, and letters
 
 
 def look_like_codes(texts: Sequence[str]) -> bool:
-    """Whether texts are distinct codes, in capitals and digits, such as `A00.1` or `A00-A09`."""
-    return (
-        len(texts) > 1
-        and len(set(texts)) == len(texts)
-        and all(map(_CODE.fullmatch, texts))
-        and sum(any(map(str.isdigit, text)) for text in texts) >= _WITH_DIGIT * len(texts)
-    )
+    """Whether texts are distinct codes, in capitals and digits, as `A00.1`, `A00-A09` and `A01B 1/02`."""
+    if len(texts) < 2 or len(set(texts)) < len(texts):
+        return False
+    if all(map(_PATENT.fullmatch, texts)) and any("/" in text for text in texts):
+        return True
+    telling = _telling(texts)
+    letters = [told or len(text) == 1 for text, told in zip(texts, telling, strict=True)]
+    enough = sum(letters) >= _TELLING * len(texts) and 2 * sum(telling) >= len(texts)
+    return enough and all(map(_CODE.fullmatch, texts))
+
+
+def _telling(texts: Sequence[str]) -> list[bool]:
+    """Whether each text has a digit, or begins another one, or another one begins it."""
+    known = set(texts)
+    begin = {text[:end] for text in texts for end in range(1, len(text))}
+    return [
+        any(map(str.isdigit, text))
+        or text in begin
+        or any(text[:end] in known for end in range(1, len(text)))
+        for text in texts
+    ]
 
 
 def are_numbers(texts: Sequence[str]) -> bool:
-    """Whether texts are the numbers of a list: distinct, without zeros before them and with few gaps."""
+    """Whether texts are the numbers of a list: distinct, without zeros before them, and with few gaps.
+
+    Gaps may be many where numbers ascend so that `10` follows `2`, and one of a digit begins no other.
+    """
     if not all(text.isascii() and text.isdecimal() and str(int(text[:18])) == text for text in texts):
         return False
-    numbers = {int(text) for text in texts}
-    return len(numbers) == len(texts) and max(numbers) <= 2 * len(texts)
+    numbers = [int(text) for text in texts]
+    if len(set(numbers)) < len(numbers):
+        return False
+    if max(numbers) <= 2 * len(numbers):
+        return True
+    ascend = numbers == sorted(numbers) and list(texts) != sorted(texts)
+    first = {text[0] for text in texts if len(text) > 1}
+    return ascend and any(len(text) == 1 and text not in first for text in texts)
+
+
+def padded_scheme(codes: Sequence[str]) -> str | None:
+    """The name of the scheme in which zeros fill codes up, if most codes have their parent among them."""
+    for name, shape in _PADDED.items():
+        if not all(map(shape.fullmatch, codes)):
+            continue
+        lengths = SCHEMES[name].lengths
+        keys = {code: code.replace(".", "").rstrip("0") or "0" for code in codes}
+        cut = {
+            code: next(end for end in (*lengths, len(key)) if end >= len(key)) for code, key in keys.items()
+        }
+        padded = {key.ljust(cut[code], "0") for code, key in keys.items()}
+        below = [(code, key) for code, key in keys.items() if cut[code] > lengths[0]]
+        above = [key.ljust(cut[code], "0")[: max(e for e in lengths if e < cut[code])] for code, key in below]
+        if below and sum(key in padded for key in above) >= _LISTED * len(below):
+            return name
+    return None
 
 
 def entries_of_described_codes(pairs: Sequence[tuple[str, str]], root_name: str | None) -> Entries:
@@ -92,7 +137,11 @@ def entries_of_described_codes(pairs: Sequence[tuple[str, str]], root_name: str 
         ),
         None,
     )
-    entries = entries_from_codes(codes, None if known is None else SCHEMES[known], root_name=root_name)
+    known = known or padded_scheme(codes)
+    if all(map(_PATENT.fullmatch, codes)) and any("/" in code for code in codes):
+        known, entries = "ipc", entries_from_paths(list(map(_patent_path, codes)), root_name)
+    else:
+        entries = entries_from_codes(codes, None if known is None else SCHEMES[known], root_name=root_name)
     texts = {code: text.strip() for code, text in pairs}
     made = len(entries.names) - 1 - len(texts)
     levels = f"levels as in {known}" if known else "a code that begins with another one is below it"
@@ -101,6 +150,15 @@ def entries_of_described_codes(pairs: Sequence[tuple[str, str]], root_name: str 
     note += f"; {made} codes above them are not in the file" if made > 0 else ""
     aliases = [(texts[name],) if texts.get(name, name) != name else () for name in entries.names]
     return entries._replace(aliases=aliases, notes=(note,))
+
+
+def _patent_path(code: str) -> list[str]:
+    """Section, class, subclass, main group and subgroup of IPC and CPC, as far as a code goes."""
+    path = [code[:end] for end in (1, 3, 4) if len(code) >= end]
+    if len(code) > 4:
+        group, _, subgroup = code.partition("/")
+        path += dict.fromkeys([f"{group}/00", code] if subgroup.strip("0") else [code])
+    return path
 
 
 def entries_from_codes(

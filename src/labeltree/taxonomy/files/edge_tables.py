@@ -1,9 +1,9 @@
-"""Tables of edges: a column of the child and one of its parent; relations in SNOMED CT's RF2."""
+"""Tables of edges: a column of the child and one of its parent, perhaps a relation between them."""
 
 import csv
 import io
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.entries import (
@@ -15,6 +15,7 @@ from labeltree.taxonomy.files.entries import (
     entries_from_edges,
 )
 from labeltree.taxonomy.files.opened_file import OpenedFile
+from labeltree.taxonomy.files.rf2 import is_rf2
 from labeltree.taxonomy.naming import nearest_hint, some
 
 __all__ = [
@@ -24,9 +25,6 @@ __all__ = [
     "entries_from_own_edges",
     "find_ends",
     "is_edge_table",
-    "is_rf2",
-    "rf2_edges",
-    "rf2_names",
 ]
 
 _ENDS = (
@@ -46,6 +44,7 @@ _ENDS = (
     ("name", "parent"),
     ("source", "target"),
     ("from", "to"),
+    ("subject", "object"),
     ("hyponym", "hypernym"),
     ("narrower", "broader"),
     ("subclass", "superclass"),
@@ -58,11 +57,18 @@ _LABELS = {"label", "class", "category"}
 _PARENT = re.compile(
     r"(?:.*[ _.])?parent(?:[ _.]?(?:id|ids|uid|code|key|name|node|number|unique id))?", re.IGNORECASE
 )
+_ABOVE = re.compile(
+    r"(?:.*[ _.])?(?:parents?|super(?:class|category|type)|hypernym|broader|sub ?class ?of|is ?a)"
+    r"(?:[ _.]?(?:id|uid|code|key|name|label|category|class|node))?",
+    re.IGNORECASE,
+)
 _TIER = re.compile(r"(?:tier|level|depth) ?\d+")
 _REFERRED = 0.9
 _DIFFERENT = 0.95  # a row that stands there twice is an error of its own
-IS_A = "116680003"
-FULL_NAME = "900000000000003001"  # the type of a description that is the fully specified name
+_RELATIONS = {
+    *("p279", "wdt:p279", "http://www.wikidata.org/prop/direct/p279", "subclassof", "rdfs:subclassof", "isa"),
+    *("http://www.w3.org/2000/01/rdf-schema#subclassof", "broader", "skos:broader", "hypernym"),
+}
 
 
 def edge_columns(columns: Sequence[str]) -> tuple[str, str] | None:
@@ -94,7 +100,22 @@ def find_ends(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[st
             differ = other != place and len(values) >= _DIFFERENT * len(rows)
             if differ and len(named & values) >= _REFERRED * len(named):
                 return child, column
-    return usual
+    return usual or _ends_by_words(columns, rows)
+
+
+def _ends_by_words(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, str] | None:
+    """A column that is called one of parents or hypernyms, and the one before it that shares most values."""
+    best: tuple[int, str, str] | None = None
+    for place, column in enumerate(columns):
+        if not _ABOVE.fullmatch(column.strip()):
+            continue
+        named = {row[place] for row in rows if row[place].casefold() not in NO_PARENT}
+        for other, child in enumerate(columns[:place]):
+            values = {row[other] for row in rows}
+            shared = len(named & values) if len(values) >= _DIFFERENT * len(rows) else 0
+            if shared > (best[0] if best else 0):
+                best = shared, child, column
+    return None if best is None else best[1:]
 
 
 def is_edge_table(columns: Sequence[str]) -> bool:
@@ -160,6 +181,9 @@ def edges_from_table(
         for end, above in edges
     ]
     known = _names_of(columns, rows, at, name)
+    labels = _label_column(columns, at[1])
+    if known is not None and labels is not None:
+        known = {row[at[1]]: row[labels] for row in rows if row[labels]} | known
     ids = {end for pair in pairs for end in pair if end is not None}
     # a parent without a row of its own has no name but its id
     names: dict[Hashable, object] = {end: (known or {}).get(end, end) for end in ids}
@@ -206,6 +230,14 @@ def column_place(columns: Sequence[str], column: str) -> int:
     return folded.index(column.casefold())
 
 
+def _label_column(columns: Sequence[str], place: int) -> int | None:
+    """The column of names beside one of ids, as Wikidata writes it: `itemLabel` beside `item`."""
+    names = {
+        f"{columns[place]}{mark}{word}".casefold() for mark in ("", "_", " ") for word in ("label", "name")
+    }
+    return next((other for other, column in enumerate(columns) if column.casefold() in names), None)
+
+
 def _names_of(
     columns: Sequence[str], rows: Sequence[Sequence[str]], ends: Sequence[int], name: str | None
 ) -> dict[str, str] | None:
@@ -214,8 +246,9 @@ def _names_of(
     Where no column has a usual name, the finest of `Tier 1`, `Tier 2` and so on is taken, or a column that is
     called a name.
     """
-    if name is not None:
-        places = [column_place(columns, name)]
+    label = _label_column(columns, ends[0])
+    if name is not None or label is not None:
+        places = [column_place(columns, name)] if name is not None else [label or 0]
     else:
         folded = [column.casefold() for column in columns]
         free = [place for place in range(len(columns)) if place not in ends]
@@ -236,75 +269,34 @@ def _names_of(
     }
 
 
-# SNOMED CT's release format 2: one relationship or description a line, each perhaps in several states
+def entries_from_triples(file: OpenedFile) -> Entries | None:
+    """Read rows of a child, a relation such as `P279`, `subclass of` or `IsA`, and its parent.
 
-
-def is_rf2(columns: Sequence[str]) -> bool:
-    """Whether these are the columns of an RF2 relationship file."""
-    return {"sourceid", "destinationid", "typeid"} <= {name.casefold() for name in columns}
-
-
-def rf2_edges(text: str, names: Mapping[str, str] | None, several_parents: bool) -> Entries:
-    """Read the active is-a relations (typeId 116680003) of an RF2 relationship file.
-
-    In a full release, the latest state of a relationship counts.
-
-    Args:
-        text: The file, tab-separated.
-        names: The name of each concept, from `rf2_names`; concepts without one have their id.
-        several_parents: Whether a node may have more than one parent.
-
-    Raises:
-        TaxonomyError: If no relation is active, or a line is short.
+    Rows of other relations are left out. None if the second of three columns is no such relation.
     """
-    edges: dict[tuple[str, str], int] = {}
-    for line, row in _latest(text, ("sourceid", "destinationid", "typeid")):
-        if row["typeid"] == IS_A and row.get("active", "1") == "1":
-            edges.setdefault((row["sourceid"], row["destinationid"]), line)
-    if not edges:
-        raise TaxonomyError(f"it has no active is-a relation (typeId {IS_A})")
-    lines = list(edges.values())
-    name_of: dict[Hashable, object] = {end: (names or {}).get(end, end) for edge in edges for end in edge}
-    return entries_from_edges(
-        list(edges), names=name_of, where=lambda row: f"line {lines[row]}", several_parents=several_parents
+    table = file.table
+    rows, lines = [table.header, *table.rows], [0 if table.is_sheet else table.lines[0] - 1, *table.lines]
+    if len(table.header) != 3:
+        return None
+    kept = [row for row, cells in enumerate(rows) if re.sub("[ _-]", "", cells[1].casefold()) in _RELATIONS]
+    if not kept:
+        return None
+    relation = rows[kept[0]][1]
+    left = len(table.rows) + (kept[0] == 0) - len(kept)
+    file.note(
+        f"each row is an edge: its first cell is below its third one by {relation!r}"
+        + (f"; {left} rows of other relations are left out" if left else "")
     )
-
-
-def rf2_names(text: str) -> dict[str, str]:
-    """The names of concepts in an RF2 description file: the fully specified name, else the first term.
-
-    Raises:
-        TaxonomyError: If it is no description file.
-    """
-    terms: dict[str, str] = {}
-    full: dict[str, str] = {}
-    for _, row in _latest(text, ("conceptid", "typeid", "term")):
-        if row.get("active", "1") == "1":
-            terms.setdefault(row["conceptid"], row["term"])
-            if row["typeid"] == FULL_NAME:
-                full.setdefault(row["conceptid"], row["term"])
-    return terms | full
-
-
-def _latest(text: str, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
-    """The latest state of each row, with its line; RF2 knows no quotes."""
-    lines = (line.rstrip("\r").split("\t") for line in text.split("\n"))
-    header = [name.strip().casefold() for name in next(lines)]
-    if missing := [name for name in needed if name not in header]:
-        raise TaxonomyError(
-            f"it has no column {', '.join(missing)}: this is not the file of RF2 it should be"
-        )
-    rows: dict[object, tuple[int, dict[str, str]]] = {}
-    for number, cells in enumerate(lines, start=2):
-        if cells == [""]:
-            continue
-        if len(cells) < len(header):
-            raise TaxonomyError(f"line {number} has {len(cells)} cells for {len(header)} columns")
-        row = {name: cell.strip() for name, cell in zip(header, cells, strict=False)}
-        key = row.get("id") or number
-        if key not in rows or row.get("effectivetime", "") >= rows[key][1].get("effectivetime", ""):
-            rows[key] = (number, row)
-    return list(rows.values())
+    whole = table._replace(rows=rows, lines=lines)
+    return edges_from_table(
+        ["child", "relation", "parent"],
+        [rows[row] for row in kept],
+        lambda row: whole.where(kept[row]),
+        several_parents=file.several_parents,
+        root_name=file.root_name,
+        child="child",
+        parent="parent",
+    )
 
 
 def entries_from_own_edges(file: OpenedFile) -> Entries:

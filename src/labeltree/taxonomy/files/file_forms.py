@@ -17,9 +17,8 @@ from labeltree.taxonomy.files.checklist_archives import (
 from labeltree.taxonomy.files.edge_tables import (
     edges_from_table,
     entries_from_own_edges,
+    entries_from_triples,
     find_ends,
-    is_rf2,
-    rf2_edges,
 )
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
 from labeltree.taxonomy.files.json_objects import (
@@ -27,23 +26,16 @@ from labeltree.taxonomy.files.json_objects import (
     entries_from_class_index,
     entries_from_code_names,
     entries_from_objects,
-    has_categories,
-    has_class_index,
-    has_code_names,
-    has_objects,
 )
 from labeltree.taxonomy.files.json_records import (
     entries_from_adjacency,
     entries_from_records,
-    has_adjacency,
-    has_records,
 )
+from labeltree.taxonomy.files.level_numbers import entries_from_level_numbers
 from labeltree.taxonomy.files.level_tables import (
     entries_from_code_column,
     entries_from_id_paths,
     entries_from_levels,
-    has_code_column,
-    has_id_paths,
 )
 from labeltree.taxonomy.files.line_forms import (
     entries_from_described_codes,
@@ -52,20 +44,22 @@ from labeltree.taxonomy.files.line_forms import (
     entries_from_numbered_names,
     entries_from_tight_paths,
     entries_from_tree_numbers,
-    has_described_codes,
-    has_ids_and_paths,
-    has_is_a,
     has_numbered_names,
-    has_tight_paths,
-    has_tree_numbers,
 )
 from labeltree.taxonomy.files.nested import entries_from_nested, entries_from_yaml
 from labeltree.taxonomy.files.newick import entries_from_newick
 from labeltree.taxonomy.files.obo import entries_from_obo
 from labeltree.taxonomy.files.ontologies.ontology_forms import ONTOLOGY_FORMS
-from labeltree.taxonomy.files.opened_file import START, WORKBOOKS, OpenedFile, OtherForm, needed
+from labeltree.taxonomy.files.opened_file import START, WORKBOOKS, OpenedFile
 from labeltree.taxonomy.files.outlines import entries_from_outline, has_outline
-from labeltree.taxonomy.files.path_lines import entries_from_google, entries_from_lines, has_only_rooted_paths
+from labeltree.taxonomy.files.path_lines import (
+    entries_from_google,
+    entries_from_lines,
+    entries_from_path_lists,
+    has_only_rooted_paths,
+)
+from labeltree.taxonomy.files.ranked_names import entries_from_kraken_report, entries_from_ranked_names
+from labeltree.taxonomy.files.rf2 import is_rf2, rf2_edges
 from labeltree.taxonomy.files.saved_document import is_saved, read_saved
 from labeltree.taxonomy.files.taxon_tables import (
     entries_from_checklist,
@@ -89,6 +83,10 @@ _JSON = (".json", ".jsonld")
 _DATA = (*_JSON, *_YAML)
 
 
+def _always(file: OpenedFile) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class FileForm:
     """A form of taxonomy files.
@@ -97,19 +95,19 @@ class FileForm:
         name: What `--form` calls it.
         example: What such files hold, in a few words.
         suffixes: Suffixes under which it is sought.
-        is_form: Whether a file with such a suffix has this form.
-        read: Reads it.
+        read: Reads it; None if a file holds something else.
+        can_be: Whether a file with such a suffix may have this form, at a first look.
     """
 
     name: Form
     example: str
     suffixes: tuple[str, ...]
-    is_form: Callable[[OpenedFile], bool]
-    read: Callable[[OpenedFile], Entries]
+    read: Callable[[OpenedFile], Entries | None]
+    can_be: Callable[[OpenedFile], bool] = _always
 
 
-def find_form(file: OpenedFile) -> FileForm:
-    """The form of a file, by its content.
+def find_form(file: OpenedFile) -> tuple[Form, Entries]:
+    """The form of a file, by its content, and what it holds.
 
     Raises:
         TaxonomyError: If no form has its suffix, or the file cannot be read.
@@ -121,11 +119,11 @@ def find_form(file: OpenedFile) -> FileForm:
             f"the suffix is {file.suffix!r}, expected one of {', '.join(suffixes)}; --form says what another "
             "file holds"
         )
-    form = next((form for form in sought if form.is_form(file)), None)
-    if form is None:
-        known = ", ".join(f"{form.name} ({form.example})" for form in sought)
-        raise TaxonomyError(f"no form of a {file.suffix} is in it: {known}; --form says what it holds")
-    return form
+    for form in sought:
+        if form.can_be(file) and (entries := form.read(file)) is not None:
+            return form.name, entries
+    known = ", ".join(f"{form.name} ({form.example})" for form in sought)
+    raise TaxonomyError(f"no form of a {file.suffix} is in it: {known}; --form says what it holds")
 
 
 def entries_of_form(file: OpenedFile, name: Form | None = None) -> Entries:
@@ -138,17 +136,20 @@ def entries_of_form(file: OpenedFile, name: Form | None = None) -> Entries:
     Raises:
         TaxonomyError: If it cannot be read as this form.
     """
-    if name is None:
-        entries = find_form(file).read(file)
-    else:
-        form = _form_of_name(file, name)
-        try:
-            entries = form.read(file)
-        except OtherForm:
-            raise TaxonomyError(f"it does not hold what --form {name} reads: {form.example}") from None
+    entries = find_form(file)[1] if name is None else _read_as(file, name)
     if len(entries.names) == len(entries.parents) + 1 and not any(entries.parents):
         _note_common_mark(file, entries.names[1:])
     return entries._replace(notes=tuple(dict.fromkeys([*file.notes, *entries.notes])))
+
+
+def _read_as(file: OpenedFile, name: Form) -> Entries:
+    """Read a file as the form of that name that recognises it, or else as the last one of that name."""
+    of_name = [form for form in FORMS if form.name == name]
+    known = [form for form in of_name if file.suffix in form.suffixes and form.can_be(file)]
+    for form in dict.fromkeys((*known, of_name[-1])):
+        if (entries := form.read(file)) is not None:
+            return entries
+    raise TaxonomyError(f"it does not hold what --form {name} reads: {of_name[-1].example}")
 
 
 def _note_common_mark(file: OpenedFile, names: Sequence[str]) -> None:
@@ -160,17 +161,6 @@ def _note_common_mark(file: OpenedFile, names: Sequence[str]) -> None:
                 f"levels, say --form breadcrumbs --separator {mark!r}"
             )
             return
-
-
-def _form_of_name(file: OpenedFile, name: Form) -> FileForm:
-    """The form of that name that recognises the file, or else the last one of that name."""
-    of_name = [form for form in FORMS if form.name == name]
-    known = (form for form in of_name if file.suffix in form.suffixes and form.is_form(file))
-    return next(known, of_name[-1])
-
-
-def _always(file: OpenedFile) -> bool:
-    return True
 
 
 def _is_rf2(file: OpenedFile) -> bool:
@@ -197,168 +187,117 @@ def _has_own_edges(file: OpenedFile) -> bool:
     return {"child", "parent"} <= {name.casefold() for name in file.table.header}
 
 
-def _read_edges(file: OpenedFile) -> Entries:
+def _read_edges(file: OpenedFile) -> Entries | None:
     header, rows, *_ = table = file.table
+    ends = find_ends(header, rows)
+    if ends is None:
+        return None
+    file.note(f"each row is an edge: {ends[0]!r} is below {ends[1]!r}")
     return edges_from_table(
         header, rows, table.where, several_parents=file.several_parents, root_name=file.root_name
     )
 
 
-def _has_breadcrumbs(file: OpenedFile) -> bool:
-    header, rows, *_ = file.table
-    return len(header) == 1 and breadcrumbs_of([cells[0] for cells in rows]) is not None
+def _read_breadcrumbs(file: OpenedFile) -> Entries | None:
+    header, rows, *_ = table = file.table
+    breadcrumbs = breadcrumbs_of([cells[0] for cells in rows]) if len(header) == 1 else None
+    return breadcrumbs and entries_from_paths(breadcrumbs.paths, file.root_name, table.where)
 
 
-def _read_breadcrumbs(file: OpenedFile) -> Entries:
-    breadcrumbs = needed(breadcrumbs_of([cells[0] for cells in file.table.rows], certain=True))
-    return entries_from_paths(breadcrumbs.paths, file.root_name, file.table.where)
+def _read_saved(file: OpenedFile) -> Entries | None:
+    return read_saved(file.json, file.several_parents) if is_saved(file.json) else None
 
 
-def _read_saved(file: OpenedFile) -> Entries:
-    return read_saved(needed(file.json if is_saved(file.json) else None), file.several_parents)
-
-
-def _read_breadcrumb_lists(file: OpenedFile) -> Entries:
+def _read_breadcrumb_lists(file: OpenedFile) -> Entries | None:
     paths = breadcrumb_lists(file.json)
+    if not paths:
+        return None
     return entries_from_paths(paths, file.root_name, lambda row: f"BreadcrumbList {row + 1}")
 
 
 FORMS = (
-    FileForm(
-        "saved",
-        "what labeltree saved as .json",
-        _JSON,
-        lambda file: is_saved(file.json),
-        _read_saved,
-    ),
-    FileForm(
-        "breadcrumb-list",
-        "schema.org's BreadcrumbList, one or many",
-        _JSON,
-        lambda file: bool(breadcrumb_lists(file.json)),
-        _read_breadcrumb_lists,
-    ),
+    FileForm("saved", "what labeltree saved as .json", _JSON, _read_saved),
+    FileForm("breadcrumb-list", "schema.org's BreadcrumbList, one or many", _JSON, _read_breadcrumb_lists),
     *(FileForm(*row) for row in ONTOLOGY_FORMS),
     FileForm(
         "records",
         "objects with ids of their parents or children, or nodes and links",
         _DATA,
-        has_records,
         entries_from_records,
     ),
-    FileForm(
-        "categories",
-        "COCO's, LVIS' and iNaturalist's categories",
-        _DATA,
-        has_categories,
-        entries_from_categories,
-    ),
-    FileForm("objects", "{name, children} within each other", _DATA, has_objects, entries_from_objects),
-    FileForm(
-        "class-index",
-        "names by numbers, or numbers by names",
-        _DATA,
-        has_class_index,
-        entries_from_class_index,
-    ),
-    FileForm("codes", "codes with what they mean", _DATA, has_code_names, entries_from_code_names),
-    FileForm(
-        "adjacency",
-        "{parent: [children]} or {child: parent}",
-        _DATA,
-        has_adjacency,
-        entries_from_adjacency,
-    ),
-    FileForm(
-        "nested",
-        "nested names",
-        _JSON,
-        _always,
-        lambda file: entries_from_nested(file.json, file.root_name),
-    ),
-    FileForm(
-        "nested", "nested names", _YAML, _always, lambda file: entries_from_yaml(file.text, file.root_name)
-    ),
+    FileForm("categories", "COCO's, LVIS' and iNaturalist's categories", _DATA, entries_from_categories),
+    FileForm("objects", "{name, children} within each other", _DATA, entries_from_objects),
+    FileForm("class-index", "names by numbers, or numbers by names", _DATA, entries_from_class_index),
+    FileForm("codes", "codes with what they mean", _DATA, entries_from_code_names),
+    FileForm("adjacency", "{parent: [children]} or {child: parent}", _DATA, entries_from_adjacency),
+    FileForm("paths", "a list of paths", _DATA, entries_from_path_lists),
+    FileForm("nested", "nested names", _JSON, lambda file: entries_from_nested(file.json, file.root_name)),
+    FileForm("nested", "nested names", _YAML, lambda file: entries_from_yaml(file.text, file.root_name)),
     FileForm(
         "rf2",
         "SNOMED CT's relationship file",
         (".txt", *_TABLES),
-        _is_rf2,
         lambda file: rf2_edges(file.text, None, file.several_parents),
+        _is_rf2,
     ),
     FileForm(
-        "edges", "columns child and parent, perhaps name", _TABLES, _has_own_edges, entries_from_own_edges
+        "edges", "columns child and parent, perhaps name", _TABLES, entries_from_own_edges, _has_own_edges
     ),
+    FileForm("outline", "a report of Kraken", (*_TAXA, ".kreport", ".report"), entries_from_kraken_report),
+    FileForm("ranks", "k__Bacteria; p__Firmicutes", _TAXA, entries_from_ranked_names),
     FileForm(
         "checklist",
         "taxa with parents and accepted names: Darwin Core, ColDP, ITIS, WoRMS",
         _TAXA,
-        lambda file: _has_table(file) and is_checklist(file.table.header),
         entries_from_checklist,
+        lambda file: _has_table(file) and is_checklist(file.table.header),
     ),
     FileForm(
         "checklist",
         "zipped taxa: Darwin Core archives, ColDP",
         (".zip",),
-        is_checklist_archive,
         entries_from_checklist_archive,
+        is_checklist_archive,
     ),
-    FileForm(
-        "edges",
-        "columns such as id, parent_id and name",
-        _TAXA,
-        lambda file: _has_table(file) and find_ends(file.table.header, file.table.rows) is not None,
-        _read_edges,
-    ),
-    FileForm("breadcrumbs", "a column of A > B > C", _TABLES, _has_breadcrumbs, _read_breadcrumbs),
-    FileForm("id-paths", "columns id and A > B > C", _TABLES, has_id_paths, entries_from_id_paths),
-    FileForm(
-        "codes",
-        "columns code and description",
-        _TAXA,
-        lambda file: _has_table(file) and has_code_column(file),
-        entries_from_code_column,
-    ),
+    FileForm("edges", "columns such as id, parent_id and name", _TAXA, _read_edges, _has_table),
+    FileForm("edges", "cat, subclass of, animal", _TAXA, entries_from_triples, _has_table),
+    FileForm("breadcrumbs", "a column of A > B > C", _TABLES, _read_breadcrumbs),
+    FileForm("id-paths", "columns id and A > B > C", _TABLES, entries_from_id_paths),
+    FileForm("outline", "columns level and name", _TAXA, entries_from_level_numbers, _has_table),
+    FileForm("codes", "columns code and description", _TAXA, entries_from_code_column, _has_table),
     FileForm(
         "ranks",
         "columns kingdom … species",
         _TAXA,
-        lambda file: _has_table(file) and has_ranks(file),
         entries_from_ranks,
+        lambda file: _has_table(file) and has_ranks(file),
     ),
-    FileForm("levels", "a column per depth, coarse to fine", _TABLES, _always, entries_from_levels),
-    FileForm("paths", "lines a/b/c or A > B > C", _LINES, has_only_rooted_paths, entries_from_lines),
+    FileForm("levels", "a column per depth, coarse to fine", _TABLES, entries_from_levels),
+    FileForm("paths", "lines a/b/c or A > B > C", _LINES, entries_from_lines, has_only_rooted_paths),
     FileForm(
         "google",
         "Google's product taxonomy",
         _LINES,
-        lambda file: is_google(file.start),
         entries_from_google,
+        lambda file: is_google(file.start),
     ),
     FileForm(
-        "outline", "indented lines, or a drawn tree", (".txt", ".md"), has_outline, entries_from_outline
+        "outline", "indented lines, or a drawn tree", (".txt", ".md"), entries_from_outline, has_outline
     ),
+    FileForm("id-paths", "3237 - Animals > Live Animals", _LINES, entries_from_ids_and_paths),
+    FileForm("tree-numbers", "Breast;A01.236", _LINES, entries_from_tree_numbers),
+    FileForm("is-a", "lines of parent and child", _LINES, entries_from_is_a),
+    FileForm("class-index", "1 person", _LINES, entries_from_numbered_names, has_numbered_names),
+    FileForm("codes", "A00 Cholera", _LINES, entries_from_described_codes),
+    FileForm("paths", "A>B>C", _LINES, entries_from_tight_paths),
+    FileForm("paths", "lines a/b/c or A > B > C", _LINES, entries_from_lines),
     FileForm(
-        "id-paths", "3237 - Animals > Live Animals", _LINES, has_ids_and_paths, entries_from_ids_and_paths
-    ),
-    FileForm("tree-numbers", "Breast;A01.236", _LINES, has_tree_numbers, entries_from_tree_numbers),
-    FileForm("is-a", "lines of parent and child", _LINES, has_is_a, entries_from_is_a),
-    FileForm("class-index", "1 person", _LINES, has_numbered_names, entries_from_numbered_names),
-    FileForm("codes", "A00 Cholera", _LINES, has_described_codes, entries_from_described_codes),
-    FileForm("paths", "A>B>C", _LINES, has_tight_paths, entries_from_tight_paths),
-    FileForm("paths", "lines a/b/c or A > B > C", _LINES, _always, entries_from_lines),
-    FileForm(
-        "newick",
-        "one Newick tree",
-        _NEWICK,
-        _always,
-        lambda file: entries_from_newick(file.text, file.root_name),
+        "newick", "one Newick tree", _NEWICK, lambda file: entries_from_newick(file.text, file.root_name)
     ),
     FileForm(
         "obo",
         "an ontology by is_a, such as the Cell Ontology",
         (".obo",),
-        _always,
         lambda file: entries_from_obo(file.text, file.root_name, file.several_parents),
     ),
 )

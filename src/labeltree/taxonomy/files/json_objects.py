@@ -18,7 +18,7 @@ from labeltree.taxonomy.files.json_records import (
     text_of,
 )
 from labeltree.taxonomy.files.nested import Pairs
-from labeltree.taxonomy.files.opened_file import OpenedFile, needed
+from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.ranks import RANKS, Ranks, rank_of
 
@@ -28,10 +28,6 @@ __all__ = [
     "entries_from_code_names",
     "entries_from_objects",
     "entries_of_numbered",
-    "has_categories",
-    "has_class_index",
-    "has_code_names",
-    "has_objects",
 ]
 
 _CHILDREN = ("children", "subcategories", "subcategory", "subclasses", "items", "nodes", "_children", "child")
@@ -42,14 +38,14 @@ _CATEGORY_IDS = ("id", "synset", "common_name", "image_dir_name", "freebase_id")
 # Objects {name, children: [objects]}
 
 
-def has_objects(file: OpenedFile) -> bool:
-    """Whether a file is an object, or a list of them, with a name and a list of objects of the same kind."""
-    return _object_fields(file.data) is not None
+def entries_from_objects(file: OpenedFile) -> Entries | None:
+    """Read objects within objects, such as d3's `{name, children}`; other fields are left out.
 
-
-def entries_from_objects(file: OpenedFile) -> Entries:
-    """Read objects within objects, such as d3's `{name, children}`; other fields are left out."""
-    fields = needed(_object_fields(file.data))
+    None if there is no name and list of objects of the same kind.
+    """
+    fields = _object_fields(file.data)
+    if fields is None:
+        return None
     name_field, children_field = fields
     names: list[str] = []
     parents: list[int] = []
@@ -116,14 +112,14 @@ def _object_fields(data: Any) -> tuple[str, str] | None:
 # Categories of COCO, LVIS and iNaturalist
 
 
-def has_categories(file: OpenedFile) -> bool:
-    """Whether a file has COCO's `categories`, or is such a list: names with a supercategory or with ranks."""
-    return _categories(file.data) is not None
+def entries_from_categories(file: OpenedFile) -> Entries | None:
+    """Read COCO's `categories`, or such a list: ranks if they have them, else the supercategory.
 
-
-def entries_from_categories(file: OpenedFile) -> Entries:
-    """Read categories: ranks if they have them, else the supercategory; ids are aliases."""
-    records = needed(_categories(file.data))
+    Ids are aliases. None if there are no such categories.
+    """
+    records = _categories(file.data)
+    if records is None:
+        return None
     ranks = _rank_fields(records)
     fields = ranks or ["supercategory"]
     reading = Ranks(fields, fields)
@@ -164,15 +160,10 @@ def _rank_fields(records: Sequence[Record]) -> list[str]:
 # Class indices: {"0": "tench"}, {"0": ["n01440764", "tench"]}, {"tench": 0}
 
 
-def has_class_index(file: OpenedFile) -> bool:
-    """Whether an object maps numbers to names, or names to numbers: classes without a level above."""
-    return _class_index(file.data) is not None
-
-
-def entries_from_class_index(file: OpenedFile) -> Entries:
-    """Read names with their numbers; numbers and ids are aliases."""
-    classes = needed(_class_index(file.data))
-    return entries_of_numbered(classes, file)
+def entries_from_class_index(file: OpenedFile) -> Entries | None:
+    """Read names by numbers, or numbers by names; numbers and ids are aliases. None if there are none."""
+    classes = _class_index(file.data)
+    return None if classes is None else entries_of_numbered(classes, file)
 
 
 def entries_of_numbered(classes: Sequence[tuple[str, Sequence[str]]], file: OpenedFile) -> Entries:
@@ -206,6 +197,8 @@ def _class_index(data: Any) -> list[tuple[str, list[str]]] | None:
             return _class_index(names) or [(text_of(name), [str(key)]) for key, name in names]
         if is_list(names) and all(map(is_scalar, names)):
             return [(text_of(name), [str(number)]) for number, name in enumerate(names)]
+    if [*fields] == ["names"] and isinstance(fields["names"], Pairs):
+        return _class_index(fields["names"])
     if len(data) < 2:
         return None
     if are_numbers([str(key) for key, _ in data]):
@@ -223,17 +216,13 @@ def _class_index(data: Any) -> list[tuple[str, list[str]]] | None:
 # Codes with what they mean
 
 
-def has_code_names(file: OpenedFile) -> bool:
-    """Whether an object maps codes to texts."""
+def entries_from_code_names(file: OpenedFile) -> Entries | None:
+    """Read codes with what they mean; see `entries_of_described_codes`. None for other objects."""
     data = file.data
-    return (
-        isinstance(data, Pairs)
-        and len(data) > 1
-        and all(isinstance(value, str) and value.strip() for _, value in data)
-        and look_like_codes([str(key) for key, _ in data])
-    )
-
-
-def entries_from_code_names(file: OpenedFile) -> Entries:
-    """Read codes with what they mean; see `entries_of_described_codes`."""
-    return entries_of_described_codes([(str(key), value) for key, value in file.data], file.root_name)
+    if (
+        not isinstance(data, Pairs)
+        or not all(isinstance(value, str) and value.strip() for _, value in data)
+        or not look_like_codes([str(key) for key, _ in data])
+    ):
+        return None
+    return entries_of_described_codes([(str(key), value) for key, value in data], file.root_name)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeGuard
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.entries import ROOT, Entries, below_one_root, entries_from_edges
 from labeltree.taxonomy.files.nested import Pairs
-from labeltree.taxonomy.files.opened_file import OpenedFile, needed
+from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.naming import some
 
 __all__ = [
@@ -16,8 +16,6 @@ __all__ = [
     "are_objects",
     "entries_from_adjacency",
     "entries_from_records",
-    "has_adjacency",
-    "has_records",
     "is_list",
     "is_one_tree",
     "is_scalar",
@@ -59,19 +57,14 @@ class Record(NamedTuple):
 # Lists of records {id, name, parent_id} or {id, name, child_ids}
 
 
-def has_records(file: OpenedFile) -> bool:
-    """Whether a file lists objects that refer to their parents or children by ids, or nodes and links."""
-    records = _records(file.data)
-    if records is None:
-        return _node_links(file.data) is not None
-    return bool(_parent_field(records) or _child_field(records))
+def entries_from_records(file: OpenedFile) -> Entries | None:
+    """Read objects that refer to parents or children by ids, or nodes and links; ids are aliases.
 
-
-def entries_from_records(file: OpenedFile) -> Entries:
-    """Read objects with ids that refer to parents or children; ids are aliases."""
+    None if no object refers to another one.
+    """
     if (graph := _node_links(file.data)) is not None:
         return _entries_from_node_links(graph, file)
-    records = needed(_records(file.data))
+    records = _records(file.data) or []
     if parent := _parent_field(records):
         known = {_id_of(record) for record in records}
         pairs: list[tuple[Hashable, Hashable]] = []
@@ -80,14 +73,15 @@ def entries_from_records(file: OpenedFile) -> Entries:
             above: list[str | None] = [*ids] or [None]
             pairs += [(_id_of(record), one) for one in above]
         used = f"each has its parent in {parent!r}"
-    else:
-        field = needed(_child_field(records))
+    elif field := _child_field(records):
         pairs = [
             (text_of(child), _id_of(record)) for record in records for child in record.fields.get(field) or []
         ]
         below = {child for child, _ in pairs}
         pairs += [(_id_of(record), None) for record in records if _id_of(record) not in below]
         used = f"each has its children in {field!r}"
+    else:
+        return None
     entries = _entries_from_ids(pairs, records, file)
     return entries._replace(
         notes=(*entries.notes, f"{len(records)} objects with ids; {used}, ids are further names")
@@ -234,14 +228,11 @@ def _entries_from_node_links(graph: tuple[Sequence[Any], Sequence[Any]], file: O
 # Adjacency: {parent: [children]} or {child: parent}, in which names occur on both sides
 
 
-def has_adjacency(file: OpenedFile) -> bool:
-    """Whether an object lists children, or names a parent, of keys that occur below others, too."""
-    return bool(_adjacent_pairs(file.data))
-
-
-def entries_from_adjacency(file: OpenedFile) -> Entries:
-    """Read `{parent: [children]}` or `{child: parent}`."""
+def entries_from_adjacency(file: OpenedFile) -> Entries | None:
+    """Read `{parent: [children]}` or `{child: parent}`; None if no key occurs below others, too."""
     pairs = _adjacent_pairs(file.data)
+    if not pairs:
+        return None
     edges = below_one_root(pairs, file.root_name)
     names: dict[Hashable, object] = {end: end for pair in pairs for end in pair}
     names[ROOT] = file.root_name

@@ -4,10 +4,24 @@ import re
 from collections.abc import Sequence
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, breadcrumbs_of
-from labeltree.taxonomy.files.codes_of_classes import are_numbers, entries_of_described_codes, look_like_codes
+from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, Breadcrumbs, breadcrumbs_of
+from labeltree.taxonomy.files.codes_of_classes import (
+    are_numbers,
+    entries_of_described_codes,
+    look_like_codes,
+    padded_scheme,
+)
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
-from labeltree.taxonomy.files.opened_file import OpenedFile, needed
+from labeltree.taxonomy.files.level_columns import (
+    CODES,
+    ID_NAMES,
+    LevelColumn,
+    find_levels,
+    is_header,
+    is_reversed,
+    plain_words,
+)
+from labeltree.taxonomy.files.opened_file import FileTable, OpenedFile
 from labeltree.taxonomy.naming import some
 
 __all__ = [
@@ -16,97 +30,154 @@ __all__ = [
     "entries_from_code_column",
     "entries_from_id_paths",
     "entries_from_levels",
-    "has_code_column",
-    "has_id_paths",
 ]
 
 CODE_COLUMNS = ("code", "codes", "icd", "icd10", "atc", "naics", "id", "class")
 TITLE_COLUMNS = ("description", "name", "title", "label", "term", "desc")
 _PAD = re.compile(r"[-/]+$")  # fills a shorter code up
-_IDS = {
-    *("id", "ids", "index", "idx", "key", "uuid", "wnid", "mid", "no", "number", "#", ""),
-    *("classid", "classidx", "classindex", "labelid", "categoryid", "nodeid", "taxonid", "speciesid"),
-}
-_COUNTS = re.compile(
-    r"(?:n|num|number|no|count|counts|total|size|freq|frequency|active|enabled|images|samples)"
-    r"(?:[ _].*)?|.*[ _](?:count|counts|total)"
-)
-_NUMBER = re.compile(r"[-+]?\d[\d.,]*%?|true|false|yes|no", re.IGNORECASE)
 
 
 def entries_from_levels(file: OpenedFile) -> Entries:
-    """Read a table with a column per depth.
+    """Read a table with a column per depth, coarse to fine or, where its values say so, fine to coarse.
+
+    Codes and names in other languages are aliases; see `find_levels`. Empty cells at the beginning of a row
+    repeat those above, as merged cells do.
 
     Raises:
-        TaxonomyError: If its columns are no depths, or its first line names no columns.
+        TaxonomyError: If its columns are no depths.
     """
-    header, rows, *_ = table = file.table
-    for row in rows:
-        if row[0] == header[0]:
-            raise TaxonomyError(
-                f"line 1 reads like data: {header[0]!r} stands below it again; name the columns in line 1"
-            )
-    ids = _id_columns(header, rows)
-    counts = _count_columns(header, rows)
-    levels = [place for place in range(len(header)) if place not in ids and place not in counts]
-    if counts:
-        file.note(f"left out: {some([header[place] for place in counts])}, whose cells are numbers")
-    cells = [[row[place] for place in levels] for row in rows]
-    names = [header[place] for place in levels]
-    _check_depths(names, cells)
-    paths: list[str | list[str | None]] = [[cell or None for cell in row] for row in cells]
-    if len(names) == 1 and names[0].casefold().endswith("path") and any("/" in row[0] for row in cells):
-        file.note(f"the column {names[0]} holds paths with '/'")
-        paths = [row[0] for row in cells]
-    if not ids:
+    header, rows, *_ = table = _named_table(file)
+    columns = find_levels(header, rows)
+    levels = columns.levels
+    if columns.counts:
+        file.note(f"left out: {some([header[place] for place in columns.counts])}, whose cells are numbers")
+    if columns.texts:
+        left = some([header[place] for place in columns.texts])
+        file.note(f"left out: {left}, by {'its name' if len(columns.texts) == 1 else 'their names'} no level")
+    rows = _filled(file, rows, [level.names for level in levels])
+    names = [header[level.names] for level in levels]
+    keys = [level.names if level.code is None else level.code for level in levels]
+    cells = [[row[level.names] for level in levels] for row in rows]
+    if is_reversed(names, cells, [[row[key] for key in keys] for row in rows]):
+        levels, names, keys = levels[::-1], names[::-1], keys[::-1]
         file.note(
-            f"line 1 names the columns, and {' > '.join(names)} are levels"
-            if len(names) > 1
-            else f"line 1 names the column, {names[0]!r}, and is no class"
+            f"each {names[-1]!r} has one {names[-2]!r}, so levels stand from fine to coarse; --column for "
+            "each level says another order"
         )
-        return entries_from_paths(paths, file.root_name, table.where)
-    read = f"columns {' > '.join(names)} are" if len(names) > 1 else f"column {names[0]} is"
-    file.note(f"the {read} read, and {some([header[place] for place in ids])} as further names")
-    return entries_from_paths(
-        paths, file.root_name, table.where, [[row[place] for place in ids] for row in rows]
-    )
+    if any("parent" in plain_words(name) for name in names[1:]):
+        raise TaxonomyError(
+            f"the columns {', '.join(names)} would be a column per depth, but one names parents; read edges "
+            "by --form edges with --child COLUMN and --parent COLUMN"
+        )
+    _check_depths([header[key] for key in keys], [[row[key] for key in keys] for row in rows])
+    further = [header[place] for level in levels for place in level.further]
+    further = [header[place] for place in columns.ids] + further
+    joined = " > ".join(names)
+    is_path = len(names) == 1 and names[0].casefold().endswith("path")
+    is_path = is_path and any("/" in row[levels[0].names] for row in rows)
+    if is_path:
+        file.note(f"the column {names[0]} holds paths with '/'")
+    if further:
+        read = f"columns {joined} are" if len(names) > 1 else f"column {names[0]} is"
+        file.note(f"the {read} read, and {some(further)} as further names")
+    elif len(names) > 1:
+        file.note(f"{'line 1 names the columns, and ' if table is file.table else ''}{joined} are levels")
+    elif table is file.table:
+        file.note(f"line 1 names the column, {names[0]!r}, and is no class")
+    if is_path:
+        places = (*columns.ids, *levels[0].further)
+        paths = [row[levels[0].names] for row in rows]
+        aliases = [[row[place] for place in places] for row in rows]
+        return entries_from_paths(paths, file.root_name, table.where, aliases)
+    if not further:
+        named_rows = [[row[level.names] or None for level in levels] for row in rows]
+        return entries_from_paths(named_rows, file.root_name, table.where)
+    named, aliases, of_rows = _paths_of_levels(rows, levels, columns.ids)
+    return entries_from_paths(named, file.root_name, lambda row: table.where(of_rows[row]), aliases)
 
 
-def _id_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    """The places of columns of ids, by their names, if they and the finest names differ in every row."""
-    named = [
-        place
-        for place, name in enumerate(header)
-        if re.sub(r"[ _.-]", "", name.casefold()) in _IDS or are_numbers([row[place] for row in rows])
-    ]
-    ids = [place for place in named if len({row[place] for row in rows}) == len(rows)]
-    finest = max((place for place in range(len(header)) if place not in ids), default=None)
-    if finest is None or len({row[finest] for row in rows}) < len(rows):
-        return []
-    return ids
+def _named_table(file: OpenedFile) -> FileTable:
+    """The table, with line 1 as a row if it is no header, by its cells.
+
+    Raises:
+        TaxonomyError: If line 1 stands below again, or its first cell does and the rest is no tree.
+    """
+    header, rows, lines, is_sheet = table = file.table
+    again = any(row[0] == header[0] for row in rows)
+    is_named = is_header(header, rows)
+    if is_named and not again:
+        return table
+    if is_named or header in rows:
+        raise TaxonomyError(
+            f"line 1 reads like data: {header[0]!r} stands below it again; name the columns in line 1"
+        )
+    file.note("line 1 names no columns, since its cells are like those below it, and is read with them")
+    names = [f"column {place}" for place in range(1, len(header) + 1)]
+    return FileTable(names, [header, *rows], [0 if is_sheet else lines[0] - 1, *lines], is_sheet)
 
 
-def _count_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    """The places of the last columns that by their names count something, and hold numbers or yes and no."""
-    counts: list[int] = []
-    for place in range(len(header) - 1, 0, -1):
-        cells = [row[place] for row in rows if row[place]]
-        if not _COUNTS.fullmatch(header[place].casefold()) or not all(map(_NUMBER.fullmatch, cells)):
-            break
-        counts.insert(0, place)
-    return counts
+def _filled(file: OpenedFile, rows: list[list[str]], places: Sequence[int]) -> list[list[str]]:
+    """The rows, with empty cells before the first filled one filled from above, if any are."""
+    if len(places) < 2 or not any(not row[places[0]] and any(row[at] for at in places) for row in rows):
+        return rows
+    filled: list[list[str]] = []
+    for row in rows:
+        first = next((at for at, place in enumerate(places) if row[place]), 0)
+        row = list(row)
+        for place in places[:first] if filled else ():
+            row[place] = filled[-1][place]
+        filled.append(row)
+    if not filled[0][places[0]]:
+        return rows
+    file.note("empty cells at the beginning of a row repeat those above them")
+    return filled
 
 
-def has_id_paths(file: OpenedFile) -> bool:
-    """Whether one column of several holds whole paths, `A > B > C`, and others are different in every row."""
-    return _path_column(file) is not None
+def _paths_of_levels(
+    rows: Sequence[Sequence[str]], levels: Sequence[LevelColumn], ids: Sequence[int]
+) -> tuple[list[list[str | None]], list[list[str]], list[int]]:
+    """The paths of rows and of what is above them: the names, the aliases of each, and its row.
+
+    Classes of one name and several codes below one parent have their code in the name.
+    """
+    keys = [level.names if level.code is None else level.code for level in levels]
+    known: dict[tuple[str, ...], set[str]] = {}
+    for row in rows:
+        for depth, level in enumerate(levels):
+            above = tuple(row[key] for key in keys[:depth])
+            known.setdefault((*above, row[level.names]), set()).add(row[keys[depth]])
+    paths: list[list[str | None]] = []
+    aliases: list[list[str]] = []
+    of_rows: list[int] = []
+    seen: set[tuple[str, ...]] = set()
+    for number, row in enumerate(rows):
+        path: list[str | None] = []
+        for depth, level in enumerate(levels):
+            name, code = row[level.names], row[keys[depth]]
+            above = tuple(row[key] for key in keys[:depth])
+            several = len(known[*above, name]) > 1
+            path.append((f"{name} ({code})" if several and name else name or code) or None)
+            if level.further and path[-1] is not None and (*above, code) not in seen:
+                seen.add((*above, code))
+                paths.append([*path])
+                aliases.append([row[place] for place in level.further])
+                of_rows.append(number)
+        paths.append(path)
+        aliases.append([row[place] for place in ids])
+        of_rows.append(number)
+    return paths, aliases, of_rows
 
 
-def entries_from_id_paths(file: OpenedFile) -> Entries:
-    """Read a column of whole paths; columns that are different in every row are aliases."""
-    place = needed(_path_column(file))
+def entries_from_id_paths(file: OpenedFile) -> Entries | None:
+    """Read a column of whole paths, `A > B > C`; columns that are different in every row are aliases.
+
+    None if there is no such column, or not one.
+    """
+    column = _path_column(file)
+    if column is None:
+        return None
+    place, breadcrumbs = column
     header, rows, *_ = table = file.table
-    breadcrumbs = needed(breadcrumbs_of([row[place] for row in rows], certain=True, marks=BETWEEN_SPACES))
     last = [path[-1] for path in breadcrumbs.paths]
     ids = [
         other
@@ -124,50 +195,61 @@ def entries_from_id_paths(file: OpenedFile) -> Entries:
     return entries_from_paths(breadcrumbs.paths, file.root_name, table.where, aliases)
 
 
-def _path_column(file: OpenedFile) -> int | None:
-    """The only column of whole paths, different in every row, if another column is an id."""
+def _path_column(file: OpenedFile) -> tuple[int, Breadcrumbs] | None:
+    """The only column of whole paths, different in every row, and these, if another column is an id."""
     header, rows, *_ = file.table
     if len(header) < 2 or len(rows) < 2:
         return None
     whole = [
-        place
+        (place, breadcrumbs)
         for place in range(len(header))
         if len({row[place] for row in rows}) == len(rows)
-        and breadcrumbs_of([row[place] for row in rows], marks=BETWEEN_SPACES) is not None
+        and (breadcrumbs := breadcrumbs_of([row[place] for row in rows], marks=BETWEEN_SPACES)) is not None
     ]
-    named = any(re.sub(r"[ _.-]", "", name.casefold()) in _IDS for name in header)
+    named = any(re.sub(r"[ _.-]", "", name.casefold()) in ID_NAMES for name in header)
     return whole[0] if len(whole) == 1 and named else None
 
 
-def has_code_column(file: OpenedFile) -> bool:
-    """Whether a table has a column of codes, by its name and its cells, and one of what they mean."""
-    return _code_columns(file) is not None
+def entries_from_code_column(file: OpenedFile) -> Entries | None:
+    """Read a column of codes with what they mean; see `entries_of_described_codes`.
 
-
-def entries_from_code_column(file: OpenedFile) -> Entries:
-    """Read a column of codes with what they mean; see `entries_of_described_codes`."""
-    places = needed(_code_columns(file))
-    header, rows, *_ = file.table
-    left = [name for place, name in enumerate(header) if place not in places]
+    None if no column is one of codes, by its name and its cells, or none says what they mean.
+    """
+    columns = _code_columns(file)
+    if columns is None:
+        return None
+    (header, rows, *_), code, text = columns
+    left = [name for place, name in enumerate(header) if place not in (code, text)]
     if left:
         file.note(f"left out: {some(left)}")
-    pairs = [(_PAD.sub("", row[places[0]]), row[places[1]]) for row in rows]
+    pairs = [(_PAD.sub("", row[code]), row[text]) for row in rows]
     return entries_of_described_codes([pair for pair in pairs if pair[0]], file.root_name)
 
 
-def _code_columns(file: OpenedFile) -> tuple[int, int] | None:
-    header, rows, *_ = file.table
-    folded = [name.casefold() for name in header]
-    codes = [place for place, name in enumerate(folded) if _is_code_column(name)]
-    texts = [place for place, name in enumerate(folded) if name in TITLE_COLUMNS or name.endswith(" title")]
-    if len(codes) != 1 or not texts or codes[0] == texts[0]:
+def _code_columns(file: OpenedFile) -> tuple[FileTable, int, int] | None:
+    """The table, and its columns of codes and of what they mean; without a header, the two that it has."""
+    header, rows, *_ = table = file.table
+    words = [plain_words(name) for name in header]
+    codes = [
+        place
+        for place, name in enumerate(header)
+        if words[place] & {"code", "codes"} or name.casefold() in {*CODE_COLUMNS} - {"class"}
+    ]
+    titles = {*TITLE_COLUMNS, "caption"}
+    codes = codes or [
+        place
+        for place in range(len(header))
+        if words[place] & CODES and padded_scheme([row[place] for row in rows])
+    ]
+    texts = [place for place, name in enumerate(header) if name.casefold() in titles and place not in codes]
+    if not texts and codes and words[codes[0]] & {"code", "codes"}:  # ISCO 08 Code, Title EN
+        texts = [place for place in range(len(header)) if words[place] & titles and place not in codes]
+    if not codes and not texts and len(header) == 2 and file.suffix != ".txt" and not is_header(header, rows):
+        table, codes, texts = _named_table(file), [0], [1]
+    if len(codes) != 1 or not texts:
         return None
-    cells = [cell for row in rows if (cell := _PAD.sub("", row[codes[0]]))]
-    return (codes[0], texts[0]) if look_like_codes(cells) and not are_numbers(cells) else None
-
-
-def _is_code_column(name: str) -> bool:
-    return (name in CODE_COLUMNS and name != "class") or bool(re.search(r"\bcodes?$", name))
+    cells = [cell for row in table.rows if (cell := _PAD.sub("", row[codes[0]]))]
+    return (table, codes[0], texts[0]) if look_like_codes(cells) and not are_numbers(cells) else None
 
 
 def _check_depths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -1,5 +1,6 @@
 """Lines that are no `a/b/c`: ids before paths, tree numbers, edges, arrows, codes, numbers with names."""
 
+import itertools
 import re
 from collections.abc import Hashable, Sequence
 
@@ -14,7 +15,7 @@ from labeltree.taxonomy.files.entries import (
 )
 from labeltree.taxonomy.files.json_objects import entries_of_numbered
 from labeltree.taxonomy.files.json_records import is_one_tree
-from labeltree.taxonomy.files.opened_file import OpenedFile, needed
+from labeltree.taxonomy.files.opened_file import OpenedFile
 
 __all__ = [
     "entries_from_described_codes",
@@ -23,18 +24,14 @@ __all__ = [
     "entries_from_numbered_names",
     "entries_from_tight_paths",
     "entries_from_tree_numbers",
-    "has_described_codes",
-    "has_ids_and_paths",
-    "has_is_a",
     "has_numbered_names",
-    "has_tight_paths",
-    "has_tree_numbers",
     "numbers_after",
 ]
 
 _ID_BEFORE = re.compile(r"(\S+)(?:\s+[-:|=]\s+|\s*\t\s*|\s*[;,]\s*)(.+)")
 _TREE_NUMBER = re.compile(r"(.+?)\s*[;\t|]\s*([A-Z]?\d+(?:\.\d+)*)")
 _CODE_BEFORE = re.compile(r"(\S+?)(?:\s*[:;|=]\s+|\s+[-\u2013:|=]\s+|\s+|[;|,])(.+)")
+_PATENT_BEFORE = re.compile(r"([A-HY](?:\d\d(?:[A-Z](?:\s*\d{1,4}(/)\d{2,6})?)?)?)[\s:;,|=-]+(.+)")
 _NUMBER_BEFORE = re.compile(r"(\d+)\s+(.+)")
 _NUMBER_AFTER = re.compile(r"(.*\D)[\s,;]+(\d+)")
 _WORDNET_ID = re.compile(r"[nvars]\d{8}")
@@ -45,24 +42,10 @@ _FEWEST = 3  # lines by which a form can be told
 # 3237 - Animals > Live Animals
 
 
-def has_ids_and_paths(file: OpenedFile) -> bool:
-    """Whether each line is an id and a path with `>`."""
-    return _ids_and_paths(file) is not None
-
-
-def entries_from_ids_and_paths(file: OpenedFile) -> Entries:
-    """Read lines of an id and a path; ids are aliases."""
-    read = needed(_ids_and_paths(file))
-    ids, breadcrumbs = read
+def entries_from_ids_and_paths(file: OpenedFile) -> Entries | None:
+    """Read lines that are each an id and a path with `>`; ids are aliases. None if one is something else."""
     lines = file.lines_below_comments
-    file.note(f"each line is an id, which is a further name, and a path with {breadcrumbs.separator!r}")
-    return entries_from_paths(
-        breadcrumbs.paths, file.root_name, lambda row: f"line {lines[row][0]}", [[id] for id in ids]
-    )
-
-
-def _ids_and_paths(file: OpenedFile) -> tuple[list[str], Breadcrumbs] | None:
-    matches = [_ID_BEFORE.fullmatch(line) for _, line in file.lines_below_comments]
+    matches = [_ID_BEFORE.fullmatch(line) for _, line in lines]
     if len(matches) < 2 or not any(match and ">" in match[2] for match in matches):
         return None
     pairs = [(match[1], match[2]) for match in matches if match is not None]
@@ -70,24 +53,27 @@ def _ids_and_paths(file: OpenedFile) -> tuple[list[str], Breadcrumbs] | None:
     if len(pairs) < len(matches) or len(set(ids)) < len(ids) or any(">" in id for id in ids):
         return None
     breadcrumbs = breadcrumbs_of([path for _, path in pairs], certain=True)
-    return None if breadcrumbs is None else (ids, breadcrumbs)
+    if breadcrumbs is None:
+        return None
+    file.note(f"each line is an id, which is a further name, and a path with {breadcrumbs.separator!r}")
+    return entries_from_paths(
+        breadcrumbs.paths, file.root_name, lambda row: f"line {lines[row][0]}", [[id] for id in ids]
+    )
 
 
 # Mammary Glands, Human;A01.236.249
 
 
-def has_tree_numbers(file: OpenedFile) -> bool:
-    """Whether each line is a name and a number such as `A01.236`, and some are below others by it."""
-    return _tree_numbers(file.lines_below_comments) is not None
-
-
-def entries_from_tree_numbers(file: OpenedFile) -> Entries:
+def entries_from_tree_numbers(file: OpenedFile) -> Entries | None:
     """Read names with dotted numbers, as MeSH's: a number is below the longest one that it begins with.
 
-    A name with several numbers is one node below several parents where these are allowed.
+    A name with several numbers is one node below several parents where these are allowed. None if a line is
+    something else, or no number is below another one.
     """
     lines = file.lines_below_comments
-    read = needed(_tree_numbers(lines))
+    read = _tree_numbers(lines)
+    if read is None:
+        return None
     node_of: dict[str, str] = {number: number for _, number in read}
     names = {number: name for name, number in read}
     if file.several_parents:
@@ -142,15 +128,15 @@ def _number_above(number: str, known: set[str] | dict[str, str]) -> str | None:
 # animal bird
 
 
-def has_is_a(file: OpenedFile) -> bool:
-    """Whether each line is two words, which are edges of one tree or DAG, or of few."""
-    return _is_a_edges(file.lines_below_comments) is not None
+def entries_from_is_a(file: OpenedFile) -> Entries | None:
+    """Read lines of two words, parent and child in the order in which the edges are a tree.
 
-
-def entries_from_is_a(file: OpenedFile) -> Entries:
-    """Read lines of two words, parent and child in the order in which the edges are a tree."""
+    None if they are no edges of one tree or DAG, or of few.
+    """
     lines = file.lines_below_comments
-    read = needed(_is_a_edges(lines))
+    read = _is_a_edges(lines)
+    if read is None:
+        return None
     edges, order = read
     pairs = below_one_root(edges, file.root_name)
     names: dict[Hashable, object] = {end: end for pair in edges for end in pair}
@@ -186,15 +172,15 @@ def _is_a_edges(lines: Sequence[tuple[int, str]]) -> tuple[list[tuple[str, str]]
 # Pets>Birds>Cages
 
 
-def has_tight_paths(file: OpenedFile) -> bool:
-    """Whether lines are paths whose names a mark separates that is no `/`, also without blanks beside it."""
-    return _tight_paths([line for _, line in file.lines_below_comments]) is not None
+def entries_from_tight_paths(file: OpenedFile) -> Entries | None:
+    """Read paths whose names a mark separates that is no `/`, also without blanks beside it: `Pets>Birds`.
 
-
-def entries_from_tight_paths(file: OpenedFile) -> Entries:
-    """Read paths such as `Pets>Birds`; `/` within names is kept."""
+    `/` within names is kept. None if no mark separates levels.
+    """
     lines = file.lines_below_comments
-    breadcrumbs = needed(_tight_paths([line for _, line in lines]))
+    breadcrumbs = _tight_paths([line for _, line in lines])
+    if breadcrumbs is None:
+        return None
     file.note(f"lines are paths whose names {breadcrumbs.separator!r} separates; '/' is part of a name")
     return entries_from_paths(breadcrumbs.paths, file.root_name, lambda row: f"line {lines[row][0]}")
 
@@ -235,15 +221,18 @@ def _are_nested(paths: Sequence[tuple[str, ...]]) -> bool:
 # A000    Cholera
 
 
-def has_described_codes(file: OpenedFile) -> bool:
-    """Whether each line is a code in capitals and digits, and what it means."""
-    pairs = _id_and_text(file)
-    return pairs is not None and look_like_codes([code for code, _ in pairs])
+def entries_from_described_codes(file: OpenedFile) -> Entries | None:
+    """Read lines of a code and what it means; see `entries_of_described_codes`.
 
-
-def entries_from_described_codes(file: OpenedFile) -> Entries:
-    """Read lines of a code and what it means; see `entries_of_described_codes`."""
-    pairs = needed(_id_and_text(file))
+    None if a line does not begin with a code in capitals and digits.
+    """
+    patents = [_PATENT_BEFORE.fullmatch(line) for _, line in file.lines_below_comments]
+    if len(patents) >= _FEWEST and all(patents) and any(match[2] for match in patents if match):
+        pairs = [(match[1], match[3]) for match in patents if match is not None]
+    else:
+        pairs = _id_and_text(file) or []
+    if not look_like_codes([code for code, _ in pairs]):
+        return None
     return entries_of_described_codes(pairs, file.root_name)
 
 
@@ -261,8 +250,8 @@ def has_numbered_names(file: OpenedFile) -> bool:
     return len(set(ids)) == len(ids) and (are_numbers(ids) or all(map(_WORDNET_ID.fullmatch, ids)))
 
 
-def entries_from_numbered_names(file: OpenedFile) -> Entries:
-    """Read lines of a number or id and a name; the former are aliases."""
+def entries_from_numbered_names(file: OpenedFile) -> Entries | None:
+    """Read lines of a number or id and a name; the former are aliases. None if a line is one word."""
     if (after := numbers_after(file)) is not None:
         file.note("the number behind each name is a further name; '/' separates levels")
         lines = file.lines_below_comments
@@ -272,7 +261,9 @@ def entries_from_numbered_names(file: OpenedFile) -> Entries:
             lambda row: f"line {lines[row][0]}",
             [[number] for _, number in after],
         )
-    pairs = needed(_id_and_text(file))
+    pairs = _id_and_text(file)
+    if pairs is None:
+        return None
     matches = [_NUMBER_BEFORE.fullmatch(text) for _, text in pairs]
     numbers = [match[1] for match in matches if match is not None]
     if len(numbers) == len(pairs) and are_numbers(numbers):  # n02119789 1 kit_fox
@@ -289,7 +280,9 @@ def numbers_after(file: OpenedFile) -> list[tuple[str, str]] | None:
     names = {name for name, _ in pairs}
     if len(pairs) < max(len(matches), _FEWEST) or len(names) < len(pairs):
         return None
-    return pairs if are_numbers([number for _, number in pairs]) else None
+    numbers = [int(number[:18]) for _, number in pairs]
+    ascend = numbers[0] < 2 and all(before < after for before, after in itertools.pairwise(numbers))
+    return pairs if ascend or are_numbers([number for _, number in pairs]) else None
 
 
 def _id_and_text(file: OpenedFile) -> list[tuple[str, str]] | None:

@@ -17,6 +17,9 @@ _TOKEN = re.compile(
 )
 
 
+_SUPPORT = re.compile(r"\d+(?:\.\d+)?(?:[eE]-?\d+)?(?:/\d+(?:\.\d+)?)*")
+
+
 class _Token(NamedTuple):
     kind: str  # "name", or the mark itself
     text: str
@@ -28,7 +31,8 @@ def entries_from_newick(
 ) -> Entries:
     """Read one Newick tree; comments in brackets and branch lengths are ignored.
 
-    Names are kept as they are written, quoted or not, including underscores. An inner node without a name is
+    Names are kept as they are written, quoted or not, including underscores; but where branches have lengths,
+    and all named inner nodes are numbers, these are support values. An inner node without a name is
     named after the first and the last leaf below it, `dog … trout`, or after its leaf if there is only one;
     an outermost node without a name is the root, named `root_name`. A leaf needs a name.
 
@@ -42,6 +46,7 @@ def entries_from_newick(
     """
     translated = translation or {}
     names, parents, lines = [""], [-1], [1]
+    measured = False
     node, opened, state = 0, 0, "start"  # start: a node begins here; named: it has ended but for its length
     for token in (tokens := _tokens(text)):
         where = f"line {token.line}"
@@ -54,7 +59,7 @@ def entries_from_newick(
         elif token.kind == ":" and state in ("start", "closed", "named"):
             length = next(tokens, _Token("end", "the end", token.line))
             _check_length(length)
-            state = "measured"
+            state, measured = "measured", True
         elif token.kind == "," and opened:
             node, state = _add(names, parents, lines, parents[node], token.line), "start"
         elif token.kind == ")" and opened:
@@ -67,7 +72,20 @@ def entries_from_newick(
             raise TaxonomyError(f"{where}: {token.text!r} cannot stand here in a Newick tree")
     if opened:
         raise TaxonomyError(f"the tree ends with {opened} brackets open; is the file whole?")
-    return entries_of_tree(fill_names(names, parents, lines, root_name), parents)
+    inner = {node for node in parents if node > 0}
+    named = [names[node] for node in inner if names[node]]
+    notes: tuple[str, ...] = ()
+    others = [name for node, name in enumerate(names) if node and node not in inner]
+    if (
+        measured
+        and named
+        and all(map(_SUPPORT.fullmatch, named))
+        and not all(map(_SUPPORT.fullmatch, others))
+    ):
+        names = ["" if node in inner else name for node, name in enumerate(names)]
+        notes = ("the numbers of inner nodes are support values, and no names",)
+    filled = fill_names(names, parents, lines, root_name)
+    return entries_of_tree(filled, parents)._replace(notes=notes)
 
 
 def _add(names: list[str], parents: list[int], lines: list[int], parent: int, line: int) -> int:

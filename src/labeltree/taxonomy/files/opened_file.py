@@ -20,8 +20,6 @@ __all__ = [
     "WORKBOOKS",
     "FileTable",
     "OpenedFile",
-    "OtherForm",
-    "needed",
     "read_text",
     "table_of_text",
 ]
@@ -31,21 +29,6 @@ START = 1 << 16
 _LONGEST_START = 1 << 20  # characters by which the form of a table is found
 """Bytes by which a form is recognised."""
 T = TypeVar("T")
-
-
-class OtherForm(TaxonomyError):
-    """A file does not hold what a reader reads."""
-
-
-def needed(read: T | None) -> T:
-    """What a reader made of a file whose form may have been said and not recognised.
-
-    Raises:
-        OtherForm: If it is None.
-    """
-    if read is None:
-        raise OtherForm("it has another form")
-    return read
 
 
 class FileTable(NamedTuple):

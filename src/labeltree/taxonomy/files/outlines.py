@@ -12,7 +12,10 @@ __all__ = ["entries_from_outline", "has_outline"]
 _DRAWN = re.compile(r"[\s\u00a0│|]*(?:[├└][─-]*[\s\u00a0]*|[|`+\\]-+[\s\u00a0]*)|[\s\u00a0│|]+")
 _SUMMARY = re.compile(r"\d+ director(?:y|ies)(?:, \d+ files?)?")
 _IS_DRAWN = re.compile(r"^[\s\u00a0│|]*(?:[├└]|[|`+\\]--+[\s\u00a0])", re.MULTILINE)
-_BULLET = re.compile(r"(?:[-*+•◦–]|\d+[.)])\s+")
+_BULLET = re.compile(r"(?:[-*+•◦–]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
+_HEADING = re.compile(r"(#{1,6})\s+(\S.*?)\s*#*")
+_MARKED = re.compile(r"(\*\*|__|\*|_|`)(\S.*\S|\S)\1|\[([^\]]+)\]\([^)]*\)")
+_LONGEST = 80  # characters of a line of an outline in Markdown, on average
 _TAB = 8
 _MANY = 0.2  # of the lines are indented in an outline, or more
 _STEP = 2  # one blank before a name may be a slip
@@ -27,6 +30,8 @@ class _Line(NamedTuple):
 def has_outline(file: OpenedFile) -> bool:
     """Whether lines are indented so that each is below the last one with a smaller indentation."""
     lines = _lines(file)
+    if file.suffix == ".md" and sum(len(line.name) for line in lines) > _LONGEST * len(lines):
+        return False
     indents = sorted({line.indent for line in lines})
     if len(indents) < 2 or indents[1] - indents[0] < _STEP:
         return False
@@ -52,7 +57,8 @@ def entries_from_outline(file: OpenedFile) -> Entries:
         names = [file.root_name, *names]
         parents = [-1, *(parent + 1 for parent in parents)]
     children = [node for node, parent in enumerate(parents) if parent >= 0]
-    file.note("each line is below the last one that is indented less")
+    under = " or a shorter heading" if _headings(file) else ""
+    file.note(f"each line is below the last one that is indented less{under}")
     return Entries(names, children, [parents[node] for node in children])
 
 
@@ -63,6 +69,8 @@ def _lines(file: OpenedFile) -> list[_Line]:
         for number, line in enumerate(file.text.split("\n"), start=1)
         if line.strip()
     ]
+    if _headings(file):
+        return _lines_below_headings(numbered)
     first = next((at for at, (_, line) in enumerate(numbered) if not line.startswith("#")), 0)
     numbered = numbered[first:]
     drawn = bool(_IS_DRAWN.search(file.start))
@@ -77,8 +85,37 @@ def _lines(file: OpenedFile) -> list[_Line]:
     bullets = [_BULLET.match(line.name) for line in lines]
     if not drawn and lines and all(bullets):
         lines = [
-            line._replace(name=line.name[m.end() :]) for line, m in zip(lines, bullets, strict=True) if m
+            line._replace(name=_plain(line.name[m.end() :]))
+            for line, m in zip(lines, bullets, strict=True)
+            if m
         ]
+    return lines
+
+
+def _plain(name: str) -> str:
+    """A name without the marks of bold text and links."""
+    match = _MARKED.fullmatch(name)
+    return name if match is None else match[2] or match[3]
+
+
+def _headings(file: OpenedFile) -> bool:
+    """Whether the lines are headings of several depths, and bullets."""
+    lines = [line for _, line in file.lines]
+    headings = [match for line in lines if (match := _HEADING.fullmatch(line))]
+    marked = sum(bool(_BULLET.match(line)) for line in lines) + len(headings)
+    return len({len(match[1]) for match in headings}) > 1 and marked == len(lines)
+
+
+def _lines_below_headings(numbered: list[tuple[int, str]]) -> list[_Line]:
+    lines, depth = list[_Line](), 0
+    for number, line in numbered:
+        if (heading := _HEADING.fullmatch(line)) is not None:
+            depth = _STEP * len(heading[1])
+            lines.append(_Line(number, depth, _plain(heading[2])))
+        else:
+            name = line.lstrip()
+            indent = depth + _STEP + len(line) - len(name)
+            lines.append(_Line(number, indent, _plain(_BULLET.sub("", name, count=1))))
     return lines
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, Breadcrumbs, breadcrumbs_of, google_taxonomy
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
+from labeltree.taxonomy.files.json_records import is_list, is_scalar, text_of
 from labeltree.taxonomy.files.line_forms import numbers_after
 from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.naming import join_path, some, split_path
@@ -12,7 +13,7 @@ from labeltree.taxonomy.numbering import depth_of
 
 __all__ = ["entries_from_google", "entries_from_lines", "has_only_rooted_paths", "lines_from_tree"]
 
-_FEW_SLASHES = 0.1
+_FEW_SLASHES = 0.25  # of the lines have one in a list of names, or fewer
 
 
 def has_only_rooted_paths(file: OpenedFile) -> bool:
@@ -25,7 +26,7 @@ def entries_from_lines(file: OpenedFile) -> Entries:
     lines = file.lines_below_comments
     if numbers_after(file) is not None:
         file.note(
-            "the number at the end of each line is part of its name; remove the numbers if they count classes"
+            "the number at the end of each line is part of its name; --form class-index makes it another name"
         )
     texts = [line for _, line in lines]
     paths: Sequence[str | tuple[str, ...]]
@@ -37,6 +38,31 @@ def entries_from_lines(file: OpenedFile) -> Entries:
     else:
         paths = texts
     return entries_from_paths(paths, file.root_name, lambda row: f"line {lines[row][0]}")
+
+
+def entries_from_path_lists(file: OpenedFile) -> Entries | None:
+    """Read a list of lists of names, or of texts `a > b` or `a/b` of which some begin alike.
+
+    None if the data are something else.
+    """
+    data = file.data
+    if not is_list(data) or len(data) < 2:
+        return None
+    paths: list[tuple[str, ...]]
+    if all(is_list(path) and path and all(map(is_scalar, path)) for path in data):
+        paths, said = [tuple(map(text_of, path)) for path in data], "each list is a path, coarse to fine"
+    elif all(isinstance(text, str) and text.strip() for text in data):
+        crumbs = breadcrumbs_of(data, marks=BETWEEN_SPACES)
+        split = [tuple(split_path(text)) for text in data] if crumbs is None else crumbs.paths
+        first = Counter(path[0] for path in split)
+        if not any(len(path) > 1 and first[path[0]] > 1 for path in split):
+            return None
+        paths = list(split)
+        said = f"each text is a path with {'/' if crumbs is None else crumbs.separator!r}"
+    else:
+        return None
+    file.note(f"{said}; --form nested reads names as they stand")
+    return entries_from_paths(paths, file.root_name, lambda row: f"entry {row + 1}")
 
 
 def _names_with_slash(lines: Sequence[str]) -> list[str]:

@@ -58,7 +58,7 @@ def read_taxonomy(
     except TaxonomyError as error:
         raise TaxonomyError(f"{path}: {error}") from None
     for note in entries.notes:
-        _log.warning("%s: %s", path, note)
+        _log.warning("labeltree: %s: %s", path, note)
     return taxonomy
 
 

@@ -1,0 +1,207 @@
+"""Tables with a level a column: which columns are levels, in which order, and what notes say."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
+from labeltree.taxonomy.files.file_forms import entries_of_form
+from labeltree.taxonomy.files.opened_file import OpenedFile
+
+ANIMALS = ["Animals", "Animals/Cat", "Animals/Dog", "Plants", "Plants/Oak"]
+
+
+def read(folder: Path, text: str, name: str = "levels.csv") -> AnyTaxonomy:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return load_taxonomy(path)
+
+
+def paths(taxonomy: AnyTaxonomy) -> list[str]:
+    return sorted(taxonomy.path_name(node) for node in range(1, taxonomy.num_nodes))
+
+
+TABLES = {
+    "descriptions": (
+        "Category,Subcategory,Description",
+        "Animals,Cat,small; Animals,Dog,big; Plants,Oak,tall",
+        "left out: 'Description'",
+    ),
+    "links": (
+        "category,subcategory,url",
+        "Animals,Cat,http://x/1; Animals,Dog,http://x/2; Plants,Oak,http://x/3",
+        "left out: 'url'",
+    ),
+    "codes and titles": (
+        "SegmentCode,SegmentTitle,BrickCode,BrickTitle",
+        "50,Animals,501,Cat; 50,Animals,502,Dog; 60,Plants,601,Oak",
+        "'SegmentCode' and 'BrickCode' as further names",
+    ),
+    "titles behind": (
+        "Segment,Segment Title,Class,Class Title",
+        "50,Animals,501,Cat; 50,Animals,502,Dog; 60,Plants,601,Oak",
+        "Segment Title > Class Title are read",
+    ),
+    "ids of each": (
+        "cat_id,category,sub_id,subcategory",
+        "1,Animals,11,Cat; 1,Animals,12,Dog; 2,Plants,21,Oak",
+        "'cat_id' and 'sub_id' as further names",
+    ),
+    "languages": (
+        "category,subcategory,subcategory_de",
+        "Animals,Cat,Katze; Animals,Dog,Hund; Plants,Oak,Eiche",
+        "'subcategory_de' as further names",
+    ),
+    "no header": (
+        "Animals,Cat",
+        "Animals,Dog; Plants,Oak",
+        "line 1 names no columns",
+    ),
+    "fine to coarse": (
+        "fine,coarse",
+        "Cat,Animals; Dog,Animals; Oak,Plants",
+        "levels stand from fine to coarse",
+    ),
+    "ids, fine to coarse": (
+        "id,name,category",
+        "1,Cat,Animals; 2,Dog,Animals; 3,Oak,Plants",
+        "levels stand from fine to coarse",
+    ),
+    "flags and colours": (
+        "name,id,category,catId,hasInstances,color",
+        "Cat,7,Animals,1,True,128; Dog,8,Animals,1,False,3; Oak,11,Plants,2,True,5",
+        "left out: 'hasInstances' and 'color'",
+    ),
+    "merged cells": (
+        "category,subcategory",
+        "Animals,Cat; ,Dog; Plants,Oak",
+        "empty cells at the beginning of a row repeat",
+    ),
+    "numbers of levels": (
+        "level,name",
+        "1,Animals; 2,Cat; 2,Dog; 1,Plants; 2,Oak",
+        "'level' says the level of each row",
+    ),
+    "levels, codes, texts": (
+        "Level,ISCO 08 Code,Title EN,Definition",
+        "1,1,Animals,x; 2,11,Cat,y; 2,12,Dog,z; 1,2,Plants,v; 2,21,Oak,w",
+        "further names are 'ISCO 08 Code'",
+    ),
+    "tiers": (
+        "Code,Tier,Category",
+        "A,Tier 1,Animals; A1,Tier 2,Cat; A2,Tier 2,Dog; B,Tier 1,Plants; B1,Tier 2,Oak",
+        "'Tier' says the level",
+    ),
+    "dashes": (
+        "Code,Title,DepthInKind",
+        ",Animals,1; 1A,- Cat,1; 1B,- Dog,1; ,Plants,1; 2A,- Oak,1",
+        "the dashes before names in 'Title' say the level",
+    ),
+}
+
+
+@pytest.mark.parametrize(("header", "rows", "note"), TABLES.values(), ids=TABLES)
+def test_columns_are_what_they_are(
+    tmp_path: Path, header: str, rows: str, note: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert paths(read(tmp_path, "\n".join([header, *rows.split("; "), ""]))) == ANIMALS
+    assert note in caplog.text
+
+
+def test_dashes_within_titles_are_kept(tmp_path: Path) -> None:
+    text = "code,title\n,Animals - all\n1,- Cat - house\n2,- Dog\n"
+    tree = read(tmp_path, text)
+    assert [tree.names[0], *paths(tree)] == ["Animals - all", "Cat - house", "Dog"]
+
+
+def test_codes_are_further_names_of_each_level(tmp_path: Path) -> None:
+    header, rows, _ = TABLES["codes and titles"]
+    tree = read(tmp_path, "\n".join([header, *rows.split("; "), ""]))
+    assert tree.decode(tree.encode(["50", "502", "Oak"])) == ["Animals", "Animals/Dog", "Plants/Oak"]
+    text = "FamilyCode,FamilyTitle,BrickCode,BrickTitle\n1,Food,11,Other\n1,Food,12,Other\n2,Toys,21,Other\n"
+    assert paths(read(tmp_path, text)) == [
+        "Food",
+        "Food/Other (11)",
+        "Food/Other (12)",
+        "Toys",
+        "Toys/Other",
+    ]
+
+
+def test_what_order_is_not_certain(tmp_path: Path) -> None:
+    assert "circle/red" in paths(read(tmp_path, "shape,colour\ncircle,red\nsquare,red\ncircle,blue\n"))
+    with pytest.raises(TaxonomyError, match="'level1' is different in every row"):  # the names say the order
+        read(tmp_path, "level1,level2\na,x\nb,x\nc,y\n")
+    with pytest.raises(TaxonomyError, match="'text' is different in every row"):
+        read(tmp_path, "text,label\nit hoots,bird\nit sings,bird\nit swims,fish\n")
+    with pytest.raises(TaxonomyError, match="rows are sorted by their level"):
+        read(tmp_path, "level,name\n1,Animals\n1,Plants\n2,Cat\n2,Oak\n")
+    with pytest.raises(
+        TaxonomyError, match=r"line 3 has level 3 by the column 'level', after a row of level 1"
+    ):
+        read(tmp_path, "level,name\n1,Animals\n3,Cat\n")
+    with pytest.raises(TaxonomyError, match="one names parents; read edges"):
+        read(tmp_path, "id,name,parent_name\n1,Men,Clothing\n2,Shoes,Men\n3,Shoes,Women\n4,Women,Clothing\n")
+
+
+def test_edges_by_what_columns_are_called(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = "cat,animal\ndog,animal\nanimal,thing\n"
+    for header in ("term,hypernym", "subject,object", "class,superclass"):
+        tree = read(tmp_path, f"{header}\n{rows}")
+        assert [tree.names[0], *paths(tree)] == ["thing", "animal", "animal/cat", "animal/dog"], header
+    assert "each row is an edge: 'class' is below 'superclass'" in caplog.text
+    labels = (
+        "item,itemLabel,superclass,superclassLabel\nQ1,cat,Q2,animal\nQ3,dog,Q2,animal\nQ2,animal,Q9,thing\n"
+    )
+    tree = read(tmp_path, labels)
+    assert [tree.names[0], *paths(tree)] == ["thing", "animal", "animal/cat", "animal/dog"]
+    assert tree.decode(tree.encode(["Q3"])) == ["animal/dog"]
+    triples = "start,relation,end\ncat,IsA,animal\ndog,IsA,animal\nleg,PartOf,dog\nanimal,IsA,thing\n"
+    tree = read(tmp_path, triples)
+    assert [tree.names[0], *paths(tree)] == ["thing", "animal", "animal/cat", "animal/dog"]
+    assert "1 rows of other relations are left out" in caplog.text
+    tree = read(tmp_path, "cat\tP279\tanimal\ndog\tP279\tanimal\nanimal\tP279\tthing\n", "triples.tsv")
+    assert [tree.names[0], *paths(tree)] == ["thing", "animal", "animal/cat", "animal/dog"]
+
+
+NAMES = st.text("abcdefgh", min_size=1, max_size=3)
+
+
+@settings(max_examples=100)
+@given(
+    names=st.lists(
+        st.sampled_from(("kind", "sort", "code", "sort code", "sort title", "description", "level", "url")),
+        min_size=2,
+        max_size=4,
+        unique=True,
+    ),
+    data=st.data(),
+)
+def test_no_level_is_invented(names: list[str], data: st.DataObject) -> None:
+    """A table is no deeper than the levels that its notes name, and each name is a cell of one row."""
+    rows = data.draw(
+        st.lists(st.tuples(*[NAMES] * len(names)), min_size=1, max_size=8, unique_by=lambda row: row)
+    )
+    text = "\n".join(",".join(row) for row in [tuple(names), *rows]) + "\n"
+    try:
+        entries = entries_of_form(OpenedFile.from_text(text, ".csv"))
+    except TaxonomyError:
+        return
+    parents = entries.parent()
+    told = [note for note in entries.notes if "left out" not in note]
+    assert told
+    for node in range(len(parents)):
+        path: list[str] = []
+        above = node
+        while parents[above] != -1:
+            path.append(entries.names[above].split(" (")[0])
+            above = parents[above]
+        if "edge" in " ".join(told):
+            continue
+        cells = [*rows, tuple(names)] if any("names no columns" in note for note in told) else rows
+        assert not path or any(set(path) <= set(row) for row in cells)
+        named = max(note.count(" > ") + 1 for note in told)
+        assert len(path) <= named
