@@ -22,7 +22,7 @@ copyright = author
 version = release = version_of("labeltree")
 language = "en"
 
-extensions = ["myst_parser", "sphinx_copybutton", "sidebar"]
+extensions = ["myst_parser", "sphinx_copybutton", "accessible", "sidebar"]
 source_suffix = {".md": "markdown"}
 root_doc = "index"
 highlight_language = "text"  # indented blocks are formulas
@@ -38,11 +38,12 @@ copybutton_prompt_is_regexp = True
 
 _COLOURED = ("color-brand-primary", "color-brand-content", "color-api-name", "color-api-pre-name")
 html_theme = "furo"
+templates_path = ["templates"]
 html_favicon = "images/icon.svg"
 html_title = "labeltree"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
-html_js_files = ["search.js"]
+html_js_files = ["search.js", "keyboard.js"]
 html_copy_source = False
 html_use_index = False
 html_domain_indices = False

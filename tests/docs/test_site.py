@@ -18,6 +18,7 @@ from urllib.parse import unquote
 import pytest
 
 import labeltree
+from axe import CHROMIUM, SIZES, faults, read_axe
 from forked import run_forked
 from labeltree.cli.main import command_summaries
 from labeltree.training.registry import list_objectives
@@ -93,6 +94,34 @@ def test_nothing_is_loaded_from_elsewhere(site: Site) -> None:
         found = re.findall(r"@import[^;]*|url\(\s*['\"]?(?:https?:)?//[^)]*\)", style.read_text("utf-8"))
         loaded += [f"{style.name}: {address}" for address in found]
     assert not loaded
+
+
+# One page of each kind.
+KINDS = ("index", "search", "findings", "objectives/hwc", "reference/api/labeltree-index", "tutorials/index")
+
+
+@pytest.mark.skipif(read_axe() is None, reason="AXE does not name the file axe.min.js of axe-core")
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_everyone_can_use_the_pages(site: Site, width: int, scheme: str) -> None:
+    sync = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: it drives chromium"
+    )
+    axe = read_axe() or ""
+    with sync.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        for kind in KINDS:
+            page.goto((site.folder / f"{kind}.html").as_uri())
+            assert faults(page, axe) == [], kind
+        browser.close()
+
+
+def test_tables_and_lists_head_something(site: Site) -> None:
+    for page, text in site.pages.items():
+        assert 'role="heading">' not in text, page
+        assert not re.search(r"<dl>\s*<dd>", text), page
+        assert '<th class="head"></th>' not in text, page
 
 
 def test_every_page_is_in_the_sidebar(site: Site) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,9 +11,10 @@ from typing import Any
 import pytest
 from explorer_inputs import ColourEngine, make_show, square, with_dials
 
+from axe import CHROMIUM, SIZES, faults, read_axe
+
 pytestmark = pytest.mark.slow
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 if CHROMIUM is None:
     pytest.skip("no chromium on this machine: install it to test the explorer", allow_module_level=True)
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it drives chromium")
@@ -110,6 +110,16 @@ def settled(page: Any) -> Any:
     page.locator("#method").select_option("PCA")
     page.locator("#note", has_text="variance").wait_for()
     return ready(page)
+
+
+@pytest.mark.skipif(read_axe() is None, reason="AXE does not name the file axe.min.js of axe-core")
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_everyone_can_use_it(serve: Any, visit: Any, show: Any, width: int, scheme: str) -> None:
+    size = {"width": width, "height": 860}
+    page = ready(visit(serve(show), viewport=size, color_scheme=scheme, bypass_csp=True))
+    for pane in ("samples", "node", "review"):
+        page.locator(f"#tab-{pane}" if width > 1000 else f"#panes [data-pane={pane}]").click()
+        assert faults(page, read_axe() or "") == [], pane
 
 
 def test_an_image_is_searched_by(serve: Any, visit: Any, show: Any) -> None:

@@ -360,6 +360,13 @@
     });
   }
 
+  // what scrolls sideways is reached by keyboard, as long as it scrolls
+  const boxes = new ResizeObserver((entries) => entries.forEach(({ target }) => {
+    if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+    else target.removeAttribute("tabindex");
+  }));
+  document.querySelectorAll(".scroll").forEach((one) => boxes.observe(one));
+
   document.documentElement.classList.add("js");
   const box = document.getElementById("explorer"), source = document.getElementById("tree-data");
   if (box && source) explorer(box, source);
