@@ -22,7 +22,7 @@ copyright = author
 version = release = version_of("labeltree")
 language = "en"
 
-extensions = ["myst_parser", "sphinx_copybutton", "accessible", "sidebar"]
+extensions = ["myst_parser", "sphinx_copybutton", "accessible", "dark_pictures", "sidebar"]
 source_suffix = {".md": "markdown"}
 root_doc = "index"
 highlight_language = "text"  # indented blocks are formulas

@@ -128,7 +128,7 @@ def test_every_page_is_in_the_sidebar(site: Site) -> None:
     front = site.pages["index.html"]
     listed = set(re.findall(r'<a class="reference internal" href="([^"#]+)"', front.partition("<article")[0]))
     assert set(site.pages) - listed == {"index.html", "search.html"}
-    assert {"Tutorials", "How-to guides", "Reference", "Explanation"} <= set(
+    assert {"Start", "How to train", "How to deploy", "Reference", "Explanation"} <= set(
         re.findall(r'<span class="caption-text">([^<]*)</span>', front)
     )
 
