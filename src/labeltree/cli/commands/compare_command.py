@@ -1,4 +1,4 @@
-"""`labeltree compare`: which of several runs is better, by how much, how sure, and where on the tree."""
+"""`labeltree compare`: say which of several runs is better, by how much, how sure that is, and where on the tree."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Runs:
     ] = ()
 
 
-SUMMARY = "which of several runs is better, by how much, how sure, and where on the tree"
+SUMMARY = "say which of several runs is better, by how much, how sure that is, and where on the tree"
 ELSEWHERE = "--out FOLDER names another folder"
 """What to do if the place that it writes to is full or read-only."""
 

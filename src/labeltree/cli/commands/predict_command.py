@@ -15,7 +15,7 @@ from labeltree.options.schema import Option
 if TYPE_CHECKING:
     from labeltree.inference.predict import Answered
 
-SUMMARY = "answer for images or texts, as finely as the run is sure"
+SUMMARY = "give the most specific answers that the run is sure of, for images or texts"
 ELSEWHERE = "--out FILE names another file; a copy of the run can lie in another folder"
 """What to do if the place that it writes to is full or read-only."""
 
