@@ -1,4 +1,4 @@
-"""Formulas in LaTeX become MathML, which browsers draw themselves: without a script, and without a network."""
+"""Formulas in LaTeX become MathML, which browsers draw without a script or a network."""
 
 from __future__ import annotations
 

@@ -271,9 +271,9 @@ class Recipe:
         geometry: Where embeddings live; `auto` is what the objective asks for, mostly the sphere.
         curvature: Curvature of the Poincaré ball, below 0.
         encoder: An encoder of --list-encoders, which also says how to name those of other libraries and
-            checkpoints in a folder; `auto` = vectors for vectors; minilm for texts; for photographs the pretrained
-            encoder that the environment variable LABELTREE_IMAGE_ENCODER names, else efficientnet-lite0; for
-            other images small-conv or that one. Two joined by a plus read samples that have images and texts:
+            checkpoints in a folder; `auto` = vectors for vectors; minilm for texts; for photographs the
+            pretrained encoder that the environment variable LABELTREE_IMAGE_ENCODER names, else
+            efficientnet-lite0; for other images small-conv or that one. Two joined by a plus read samples that have images and texts:
             `small-conv+small-text`.
         pretrained: Start from the encoder's published weights; None = only `minilm`, `hf:OWNER/NAME`,
             `text:NAME` and checkpoints in a folder do.

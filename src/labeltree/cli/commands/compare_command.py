@@ -1,4 +1,4 @@
-"""`labeltree compare`: say which of several runs is better, by how much, how sure that is, and where on the tree."""
+"""`labeltree compare`: say which of several runs is better, how sure that is, and where on the tree."""
 
 from __future__ import annotations
 
