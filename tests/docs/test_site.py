@@ -124,6 +124,18 @@ def test_tables_and_lists_head_something(site: Site) -> None:
         assert '<th class="head"></th>' not in text, page
 
 
+def test_formulas_are_drawn_and_dark_pictures_beside_light_ones(site: Site) -> None:
+    page = site.pages["objectives/hwc.html"]
+    assert page.count("<math ") == 2
+    assert "\\frac" not in page
+    assert "math" not in "".join(re.findall(r"<script[^>]*>", page))
+    front = site.pages["index.html"]
+    assert re.findall(r'class="when-(\w+)" src="_images/photos-report([-\w]*)\.png', front) == [
+        ("light", ""),
+        ("dark", "-dark"),
+    ]
+
+
 def test_every_page_is_in_the_sidebar(site: Site) -> None:
     front = site.pages["index.html"]
     listed = set(re.findall(r'<a class="reference internal" href="([^"#]+)"', front.partition("<article")[0]))

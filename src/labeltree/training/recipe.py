@@ -273,8 +273,8 @@ class Recipe:
         encoder: An encoder of --list-encoders, which also says how to name those of other libraries and
             checkpoints in a folder; `auto` = vectors for vectors; minilm for texts; for photographs the
             pretrained encoder that the environment variable LABELTREE_IMAGE_ENCODER names, else
-            efficientnet-lite0; for other images small-conv or that one. Two joined by a plus read samples that have images and texts:
-            `small-conv+small-text`.
+            efficientnet-lite0; for other images small-conv or that one. Two joined by a plus read samples
+            that have images and texts: `small-conv+small-text`.
         pretrained: Start from the encoder's published weights; None = only `minilm`, `hf:OWNER/NAME`,
             `text:NAME` and checkpoints in a folder do.
         weights: Start from this file of encoder weights, or from a run folder: from its encoder and, where
