@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -100,21 +101,46 @@ def test_nothing_is_loaded_from_elsewhere(site: Site) -> None:
 KINDS = ("index", "search", "findings", "objectives/hwc", "reference/api/labeltree-index", "tutorials/index")
 
 
-@pytest.mark.skipif(read_axe() is None, reason="AXE does not name the file axe.min.js of axe-core")
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
-@pytest.mark.parametrize(("width", "scheme"), SIZES)
-def test_everyone_can_use_the_pages(site: Site, width: int, scheme: str) -> None:
-    sync = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: it drives chromium"
-    )
-    axe = read_axe() or ""
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    sync = pytest.importorskip("playwright.sync_api", reason="playwright drives chromium")
     with sync.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        for kind in KINDS:
-            page.goto((site.folder / f"{kind}.html").as_uri())
-            assert faults(page, axe) == [], kind
+        yield browser
         browser.close()
+
+
+@pytest.mark.skipif(read_axe() is None, reason="AXE does not name the file axe.min.js of axe-core")
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_everyone_can_use_the_pages(browser: Any, site: Site, width: int, scheme: str) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    for kind in KINDS:
+        page.goto((site.folder / f"{kind}.html").as_uri())
+        assert faults(page, read_axe() or "") == [], kind
+    page.close()
+
+
+def test_drawers_open_by_keyboard(browser: Any, site: Site) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.goto((site.folder / "objectives/hwc.html").as_uri())
+    link = page.locator(".sidebar-tree a").first
+    assert not link.is_visible()
+    reached = ""
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        reached = page.evaluate("document.activeElement.id")
+        if reached == "__navigation":
+            break
+    assert reached == "__navigation"
+    page.keyboard.press("Space")
+    assert link.is_visible()
+    page.locator("#__navigation").focus()
+    page.keyboard.press("Space")
+    page.locator(".highlight pre").first.wait_for()
+    assert page.locator(".math[tabindex]").count() + page.locator("pre[tabindex]").count()
+    page.close()
 
 
 def test_tables_and_lists_head_something(site: Site) -> None:
