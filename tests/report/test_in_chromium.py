@@ -612,7 +612,7 @@ def test_a_wall_of_results_fits_a_telephone(show: Any, tmp_path: Path, scheme: s
     answers = [
         Answer("a dog", "text", hits, dog, "results"),
         Answer(ids[0], "id", hits, dog, "query"),
-        Answer("broken.png", "image", None, problem="it is no image"),
+        Answer("broken.png", "image", None, problem="it is not an image"),
     ]
     pixel = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw=="
     for pictures in (None, lambda asked: dict.fromkeys(asked, pixel)):
@@ -622,6 +622,6 @@ def test_a_wall_of_results_fits_a_telephone(show: Any, tmp_path: Path, scheme: s
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         text = page.locator("body").inner_text()
         assert "a dog" in text
-        assert "it is no image" in text
+        assert "it is not an image" in text
         assert page.locator("img").count() == (0 if pictures is None else 2 * len(nodes) + 1)
         assert faint_texts(page, least=20) == []

@@ -104,7 +104,7 @@ def group_equal_rows(table: EmbeddingTable, split: str) -> tuple[EmbeddingTable,
     same[repeated.numpy()] = same[first.numpy()] = first.numpy()
     groups = connected_groups(same, *([] if table.groups is None else [table.groups.numpy()]))
     assert groups is not None
-    told += ": equal rows are one group, whose rows are drawn together and are no results of each other"
+    told += ": equal rows are one group, whose rows are drawn together and are not results of each other"
     if table.split is not None:
         mine = np.asarray(table.split) == split
         others = np.isin(same, same[(same >= 0) & (np.asarray(table.split) == "train")])

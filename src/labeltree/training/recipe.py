@@ -483,7 +483,7 @@ class Recipe:
                 values[name] = group(**values.get(name, {}))
             return cls(**values, options=options)
         except TypeError as error:
-            raise ValueError(f"these are no settings of a recipe: {error}") from error
+            raise ValueError(f"these are not settings of a recipe: {error}") from error
 
     def save(self, path: str | Path) -> None:
         """Write the recipe as YAML, atomically."""

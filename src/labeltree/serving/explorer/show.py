@@ -308,7 +308,7 @@ class Show:
         suspects = [s for s in self.review.suspects if node == 0 or node <= it.nodes[s.row] < end]
         decided = [str(it.ids[s.row]) in decisions for s in suspects]
         if after is not None and after not in self._ranks:
-            raise DataError(f"row {after} is no suspect; give the row of one, or none")
+            raise DataError(f"row {after} is not a suspect; give the row of one, or none")
         from_rank = -1 if after is None else self._ranks[after]
         wanted = [
             s

@@ -62,7 +62,7 @@ def entries_from_levels(file: OpenedFile) -> Entries:
         file.note(
             f"line 1 names the columns, and {' > '.join(names)} are levels"
             if len(names) > 1
-            else f"line 1 names the column, {names[0]!r}, and is no class"
+            else f"line 1 names the column, {names[0]!r}, and is not a class"
         )
         return entries_from_paths(paths, file.root_name, table.where)
     read = f"columns {' > '.join(names)} are" if len(names) > 1 else f"column {names[0]} is"
@@ -194,6 +194,6 @@ def _check_depths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if len(rows) > 2 and len(first) == len(rows) == len(set(first)) and repeats:
         raise TaxonomyError(
             f"the columns {', '.join(header)} would be a column per depth, but {header[0]!r} is different "
-            f"in every row while {repeats[0]!r} repeats, so it is no coarsest depth: keep only the columns "
-            "of the depths, coarse to fine, or say --column NAME if one column holds whole paths"
+            f"in every row while {repeats[0]!r} repeats, so it is not the coarsest depth: keep only the "
+            "columns of the depths, coarse to fine, or say --column NAME if one column holds whole paths"
         )
