@@ -21,10 +21,12 @@ from labeltree.inference.finish import finish_run
 from labeltree.models import as_pinned
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.progress import add_prefix
+from labeltree.report.compare_answers import Differences, answer_differences
 from labeltree.report.evaluate_run import evaluate_run
 from labeltree.report.evaluation_case import Evaluated, write_evaluation
 from labeltree.report.pages.document import Block, Cell, Heading, Notes, Table, Text, to_html
 from labeltree.report.pages.first_screen import group_word, question_panels
+from labeltree.report.verdict import evaluation_verdict
 from labeltree.report.wording import plural
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.safe_files import Reader, read_json
@@ -135,14 +137,16 @@ def evaluate_folds(options: EvaluateOptions) -> Evaluated:
         results.append(evaluate_run(replace(options, what=run, title=None, progress=shown)).result)
     pooled = pool_folds(results, [each.outcomes[each.name] for each in results])
 
-    def draw(file: Path) -> None:
+    differences = answer_differences(pooled)
+
+    def draw(file: Path, _: object) -> None:
         recipe = ModelDescription.load(RunFolder(runs[0]).description).settings
         title = options.title or f"{Path(str(recipe['data'])).stem}: {pooled.name}, {len(runs)} folds"
-        write_text(file, to_html(_page(pooled, results, runs, title, group_word(recipe))))
+        write_text(file, to_html(_page(pooled, results, runs, title, group_word(recipe), differences)))
 
     folder = RunFolder(options.place)
     with folder.locked():
-        return write_evaluation(pooled, folder, draw)
+        return write_evaluation(pooled, folder, draw, differences=differences)
 
 
 def _page(
@@ -151,19 +155,18 @@ def _page(
     runs: Sequence[Path],
     title: str,
     group: str,
+    differences: Differences,
 ) -> list[Block]:
-    main, errors = pooled.main, pooled.main.errors
+    main = pooled.main
     tested = plural(pooled.counts.get("test samples", 0), "sample")
     if "groups tested" in pooled.counts:
         tested += f" of {plural(pooled.counts['groups tested'], group)}"
-    low, high = main.answer_interval("top1")
-    sure = "" if math.isnan(low) else f" ({pooled.settings.confidence:.0%} interval {low:.1%} to {high:.1%})"
     blocks: list[Block] = [
         Heading(title, 1),
+        Text(" ".join(evaluation_verdict(pooled, differences=differences))),
         Text(
-            f"Tested on {tested}, each judged by the model of the fold that tested it. Of "
-            f"{errors.samples:,} with a finest label, {main.answer_score('top1'):.1%} are answered "
-            f"right{sure}. {main.classifier.sentence}"
+            f"Tested on {tested}, each judged by the model of the fold that tested it. "
+            f"{main.classifier.sentence}"
         ),
         *_questions(pooled, group),
         *(Text(caution) for caution in pooled.cautions),

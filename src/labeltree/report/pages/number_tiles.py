@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.evaluation import EvaluationResult, MethodResult
 from labeltree.report.compare_answers import Differences, added_by_training
-from labeltree.report.pages.opening_sentences import coarsest_groups
+from labeltree.report.verdict import coarsest_groups
 from labeltree.report.wording import percent
 
 __all__ = [

@@ -360,9 +360,16 @@
     });
   }
 
+  function unfold() {
+    // what a link leads to is shown: the table of all numbers
+    if (location.hash === "#numbers") document.querySelectorAll("#numbers > details").forEach((each) => { each.open = true; });
+  }
+
   document.documentElement.classList.add("js");
   const box = document.getElementById("explorer"), source = document.getElementById("tree-data");
   if (box && source) explorer(box, source);
   document.querySelectorAll("svg.plane").forEach(hover);
   document.querySelectorAll("table.sortable").forEach(sortable);
+  addEventListener("hashchange", unfold);
+  unfold();
 })();
