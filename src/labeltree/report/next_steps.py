@@ -70,7 +70,7 @@ def _larger_pictures(run: TrainedRun, place: str | Path) -> list[NextStep]:
     return [
         NextStep(
             f"labeltree train --config {recipe} --image_size {larger} --out {out}",
-            f"larger pictures: yours have {look.width} × {look.height} pixels, it sees {size} × {size}",
+            f"larger pictures: {look.width} × {look.height} pixels, of which {size} × {size} are seen",
         )
     ]
 

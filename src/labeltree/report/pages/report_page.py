@@ -178,7 +178,7 @@ def render_report(
         verdict=evaluation_verdict(result, samples, differences),
         sentences=further_sentences(result, samples, differences),
         steps=steps,
-        tiles=tiles(result, differences),
+        tiles=tiles(result),
         methods=list(result.methods),
         has_intervals=any(m.intervals for m in result.methods.values()),
         confidence=result.settings.confidence,
