@@ -159,7 +159,7 @@ def test_elsewhere_a_long_stage_says_the_time_left(monkeypatch: pytest.MonkeyPat
 def test_training_says_the_time_gone_and_left(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A line after each epoch, and a line a minute in a long one; a continued run counts from its new start."""
+    """A line after each epoch, and a line a minute in a long one; a continued run counts anew."""
     now = [0.0]
     monkeypatch.setattr(epoch_lines, "time", SimpleNamespace(monotonic=lambda: now[0]))
     trainer: Any = SimpleNamespace(
