@@ -21,7 +21,9 @@ def test_the_advice_names_what_is_better_and_comes_only_then() -> None:
     good = replace(bad, embeddings=torch.eye(tree.num_nodes)[bad.nodes], features=None)
     settings = EvaluationSettings(resamples=0)
     advice = raw_is_better(evaluate(bad, tree, baselines={"raw pixels": good}, settings=settings))
-    assert advice.startswith("raw pixels alone give more right answers than the model: top-1 1.0000 and 0.")
+    assert advice.startswith(
+        "raw pixels alone give more right answers than the model: top-1 accuracy 1.0000 and 0."
+    )
     assert "--epochs" in advice
     assert raw_is_better(evaluate(good, tree, baselines={"raw pixels": good}, settings=settings)) == ""
     assert raw_is_better(evaluate(bad, tree, baselines={"other": good}, settings=settings)) == ""

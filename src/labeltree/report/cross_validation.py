@@ -18,6 +18,7 @@ from labeltree.evaluation import (
     protocol_table,
 )
 from labeltree.inference.finish import finish_run
+from labeltree.metrics.catalogue import metric_name
 from labeltree.models import as_pinned
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.progress import add_prefix
@@ -39,12 +40,12 @@ __all__ = ["evaluate_folds", "fold_runs", "train_folds"]
 
 _FOLDS = Reader("the folds of a cross-validation", "train them again into another folder", RunError)
 _NUMBERS = (
-    ("features", "recall_at_1", "recall@1 of the features"),
-    ("features", "map_at_r", "MAP@R of the features"),
-    ("embeddings", "recall_at_1", "recall@1 of the embeddings"),
-    ("embeddings", "ahp", "AHP of the embeddings"),
-    ("embeddings", "parent_violations", "parent violations"),
-    ("embeddings", "pair_violations", "pair violations"),
+    ("features", "recall_at_1"),
+    ("features", "map_at_r"),
+    ("embeddings", "recall_at_1"),
+    ("embeddings", "ahp"),
+    ("embeddings", "parent_violations"),
+    ("embeddings", "pair_violations"),
 )
 
 
@@ -225,16 +226,19 @@ def _numbers(pooled: EvaluationResult, results: Sequence[EvaluationResult]) -> T
         cells += ["–" if math.isnan(each) else f"{each:.3f}" for each in single]
         table.rows.append([Cell(cell) for cell in cells])
 
-    for metric, name in (("top1", "top-1"), ("hierarchical_f1", "hierarchical F1")):
+    for metric in ("top1", "hierarchical_f1"):
         single = [method.answer_score(metric) for method in of_answers]
-        add(name, pooled.main.answer_score(metric), pooled.main.answer_interval(metric), single)
+        add(
+            metric_name(metric), pooled.main.answer_score(metric), pooled.main.answer_interval(metric), single
+        )
     for at, value in enumerate(pooled.main.answer_by_depth):
         depths = [method.answer_by_depth for method in of_answers]
         ends = pooled.main.depth_intervals.get(kind.name, [])
         single = [each[at] if at < len(each) else math.nan for each in depths]
         interval = ends[at] if at < len(ends) else (math.nan, math.nan)
-        add(f"accuracy at depth {at + 1}", value, interval, single)
-    for role, metric, name in _NUMBERS:
+        add(metric_name(f"accuracy_at_depth_{at + 1}"), value, interval, single)
+    for role, metric in _NUMBERS:
+        name = metric_name(metric if role == "embeddings" else f"{role}.{metric}")
         single = [each.main.score(metric, role) for each in results]
         if metric in pooled.main.scores.get(role, {}):
             add(name, pooled.main.score(metric, role), pooled.main.interval(metric, role), single)
@@ -257,12 +261,7 @@ def _nodes(pooled: EvaluationResult) -> Table:
 
 def _node_rates(scores: ProtocolResult) -> Table:
     """Every node as a binary test, with intervals."""
-    names = {
-        "sensitivity": "sensitivity",
-        "specificity": "specificity",
-        "ppv": "positive predictive value",
-        "npv": "negative predictive value",
-    }
+    names = {key: metric_name(key) for key in ("sensitivity", "specificity", "ppv", "npv")}
     aurocs = scores.by_node.get("auroc", {})
     table = Table(["node", "positive", "negative", *names.values(), "AUROC, mean of the folds"])
     for path, positives in scores.by_node["positives"].items():

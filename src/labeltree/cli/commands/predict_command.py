@@ -83,7 +83,8 @@ def _answer_by_names(arguments: list[str]) -> None:
 
 def _print(done: Answered, options: AnswerFile, *, full: bool) -> None:
     """Say how the answers are, print them unless they are in a file, and say what limits them."""
-    _say([done.sentence(), *(each and each.text() for each in (done.coverage, done.called_unknown))])
+    known = [each.text() for each in (done.coverage, done.called_unknown) if each is not None]
+    _say([done.sentence(), *known])
     if options.out is None:
         sys.stdout.write(done.text(options.format))
         sys.stdout.flush()
