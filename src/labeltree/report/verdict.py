@@ -64,7 +64,8 @@ def _mistakes(result: EvaluationResult) -> str:
     near = _near(result.main)
     if count >= max(2, _FREQUENT * errors.errors):
         first, second = last_names(*pair)
-        return f"{count:,} of {errors.errors:,} mistakes are {first} ↔ {second}{near}."
+        said = f"{count:,} of {errors.errors:,} mistakes are {first} ↔ {second}"
+        return f"{said}{near if count < errors.errors else ''}."
     worst = max(errors.nodes, key=lambda node: node.errors_here)
     where = (
         f"confuse classes of '{split_path(worst.path)[-1]}'"
@@ -76,21 +77,18 @@ def _mistakes(result: EvaluationResult) -> str:
 
 def _frequent_pair(result: EvaluationResult) -> tuple[tuple[str, str], int]:
     """The two classes that are most often taken for each other, and how often."""
-    counts = Counter[tuple[str, str]]()
-    numbers: dict[tuple[str, str], tuple[int, int]] = {}
+    counts = Counter[tuple[int, int]]()
+    paths: dict[int, str] = {}
     for each in result.main.errors.confusions:
-        pair = (each.true, each.predicted)
-        turned = pair[::-1]
-        pair = turned if turned in counts else pair
-        counts[pair] += each.count
-        numbers[pair] = each.true_node, each.predicted_node
-    pair, count = min(counts.items(), key=lambda item: (-item[1], item[0]))
+        a, b = sorted((each.true_node, each.predicted_node))
+        counts[a, b] += each.count
+        paths |= {each.true_node: each.true, each.predicted_node: each.predicted}
+    (a, b), count = min(counts.items(), key=lambda item: (-item[1], item[0]))
     outcomes, classifier = result.outcomes.get(result.name), result.main.classifier.name
     if outcomes is not None and classifier in outcomes.predicted:  # rare pairs are not in the list
-        a, b = numbers[pair]
         true, answers = outcomes.nodes, outcomes.predicted[classifier]
         count = int((((true == a) & (answers == b)) | ((true == b) & (answers == a))).sum())
-    return pair, count
+    return (paths[a], paths[b]), count
 
 
 def _near(main: MethodResult) -> str:

@@ -360,9 +360,11 @@
     });
   }
 
-  function unfold() {
-    // what a link leads to is shown: the table of all numbers
-    if (location.hash === "#numbers") document.querySelectorAll("#numbers > details").forEach((each) => { each.open = true; });
+  function showNumbers() {  // what a link leads to is shown: the table of all numbers
+    const numbers = document.querySelector("#numbers:target > details");
+    if (!numbers) return;
+    numbers.open = true;
+    numbers.parentElement.scrollIntoView();
   }
 
   document.documentElement.classList.add("js");
@@ -370,6 +372,6 @@
   if (box && source) explorer(box, source);
   document.querySelectorAll("svg.plane").forEach(hover);
   document.querySelectorAll("table.sortable").forEach(sortable);
-  addEventListener("hashchange", unfold);
-  unfold();
+  addEventListener("hashchange", showNumbers);
+  showNumbers();
 })();
