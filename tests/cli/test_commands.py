@@ -49,7 +49,9 @@ def test_train_evaluate_embed_a_nested_folder(
     printed = said.out
     assert "%" not in said.err  # no bars where there is no terminal
     assert all(word in printed for word in ("hwc+lam", "raw pixels", "untrained encoder", "report.html"))
-    assert f"next:    labeltree predict {trained} SAMPLES, or labeltree compare" in printed
+    assert "test images, " in printed.splitlines()[0]
+    assert f"  labeltree predict {trained} SAMPLES" in printed
+    assert f"  labeltree compare {trained} OTHER" in printed
     report = folder.report.read_text("utf-8")
     assert "Versions that trained the model" in report
     assert "Pairs in the wrong order" in report
@@ -121,10 +123,11 @@ def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.C
 
         pd.DataFrame({"embedding": list(vectors), "label": labels}).to_parquet(tmp_path / "theirs.parquet")
     file = tmp_path / f"theirs{suffix}"
-    assert run("evaluate", "--embeddings", file, "--taxonomy", tmp_path / "tree.yaml") == 0
+    assert run("evaluate", "--embeddings", file, "--taxonomy", tmp_path / "tree.yaml", "--full") == 0
     printed = capsys.readouterr().out
     assert "theirs" in printed
-    assert f"next:    labeltree compare {tmp_path / 'theirs'} OTHER" in printed  # calibrating needs a run
+    assert f"  labeltree compare {tmp_path / 'theirs'} OTHER" in printed
+    assert "labeltree predict" not in printed  # calibrating needs a run
     assert (tmp_path / "theirs" / "metrics.json").is_file()
     assert (tmp_path / "theirs" / "report.html").is_file()
     assert "linear probe on the embeddings" in printed  # there are no features
@@ -138,7 +141,7 @@ def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.C
     printed = capsys.readouterr().out
     assert "over 13 groups" in printed
     assert "of 13 patients" in (tmp_path / "theirs" / "report.html").read_text("utf-8")
-    assert "next:    labeltree compare" in printed
+    assert "  labeltree compare" in printed
     for wrong in (tmp_path / "theirs", tmp_path / "none.npy"):
         assert run("evaluate", "--embeddings", wrong, "--taxonomy", tmp_path / "tree.yaml") == 2
         assert f"--embeddings: there is no file '{wrong}'" in capsys.readouterr().err

@@ -398,6 +398,15 @@ def test_small_text_stays_readable(show: Any, small: Path) -> None:
         assert [entry for entry in sizes if entry[0] < least] == []
 
 
+def test_all_numbers_unfold_where_a_link_leads_to_them(show: Any, small: Path) -> None:
+    page = show(small)
+    table = page.locator("#numbers table")
+    assert not table.is_visible()
+    page.locator("nav a", has_text="All numbers").click()
+    table.wait_for()
+    assert page.locator("#numbers details").get_attribute("open") is not None
+
+
 def test_it_is_printed_whole(show: Any, small: Path) -> None:
     page = show(small)
     page.emulate_media(media="print")

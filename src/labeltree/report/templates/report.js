@@ -369,10 +369,19 @@
     });
   }
 
+  function showNumbers() {  // what a link leads to is shown: the table of all numbers
+    const numbers = document.querySelector("#numbers:target > details");
+    if (!numbers) return;
+    numbers.open = true;
+    numbers.parentElement.scrollIntoView();
+  }
+
   document.documentElement.classList.add("js");
   const box = document.getElementById("explorer"), source = document.getElementById("tree-data");
   if (box && source) explorer(box, source);
   reachable();
   document.querySelectorAll("svg.plane").forEach(hover);
   document.querySelectorAll("table.sortable").forEach(sortable);
+  addEventListener("hashchange", showNumbers);
+  showNumbers();
 })();
