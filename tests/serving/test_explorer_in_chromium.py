@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from explorer_inputs import ColourEngine, make_show, square, with_dials, with_search
 
-from labeltree.errors import DataError
-
 from axe import CHROMIUM, SIZES, faults, read_axe
+from labeltree.errors import DataError
 
 pytestmark = pytest.mark.slow
 
