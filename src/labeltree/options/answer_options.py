@@ -96,7 +96,7 @@ class AnswerOptions(Options):
     by_depth: Annotated[int | None, Option("reach it within every node at this depth", metavar="DEPTH")] = (
         None
     )
-    counted: Annotated[Counted, Option("with groups: coverage holds for one sample of each, or for all")] = (
+    counted: Annotated[Counted, Option("with groups: coverage of one sample of each, or of all")] = (
         Promise.counted
     )
     cost: Annotated[
