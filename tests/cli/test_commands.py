@@ -111,9 +111,9 @@ def test_answers_are_summed_up_before_what_limits_them(
     trained: Path, image_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = min(image_folder.rglob("*.png"))
-    assert run("predict", trained, file) == 0
+    assert run("predict", trained, file, "--coverage", 0.5) == 0
     short = capsys.readouterr()
-    assert run("predict", trained, file, "--full") == 0
+    assert run("predict", trained, file, "--coverage", 0.5, "--full") == 0
     full = capsys.readouterr()
     assert full.out == short.out
     assert short.err.startswith("1 answer (")
@@ -121,7 +121,7 @@ def test_answers_are_summed_up_before_what_limits_them(
     assert set(short.err.splitlines()) < set(full.err.splitlines())
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"no picture")
-    assert run("predict", trained, broken) == 2
+    assert run("predict", trained, broken, "--coverage", 0.5) == 1
     assert (
         len(capsys.readouterr().err.splitlines()) == 1
     )  # nothing was answered, so there is nothing to limit
