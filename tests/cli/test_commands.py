@@ -107,6 +107,26 @@ def test_a_folder_in_place_of_images(
     assert "promise" not in refused
 
 
+def test_answers_are_summed_up_before_what_limits_them(
+    trained: Path, image_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = min(image_folder.rglob("*.png"))
+    assert run("predict", trained, file, "--coverage", 0.5) == 0
+    short = capsys.readouterr()
+    assert run("predict", trained, file, "--coverage", 0.5, "--full") == 0
+    full = capsys.readouterr()
+    assert full.out == short.out
+    assert short.err.startswith("1 answer (")
+    assert "Answers come from" not in short.err
+    assert set(short.err.splitlines()) < set(full.err.splitlines())
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"no picture")
+    assert run("predict", trained, broken, "--coverage", 0.5) == 1
+    assert (
+        len(capsys.readouterr().err.splitlines()) == 1
+    )  # nothing was answered, so there is nothing to limit
+
+
 @pytest.mark.parametrize("suffix", [".npz", ".parquet"])
 def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     taxonomy = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b", "x"), ("b", "z")])

@@ -83,12 +83,14 @@ def _answer_by_names(arguments: list[str]) -> None:
 
 def _print(done: Answered, options: AnswerFile, *, full: bool) -> None:
     """Say how the answers are, print them unless they are in a file, and say what limits them."""
-    known = [each.text() for each in (done.coverage, done.called_unknown) if each is not None]
-    _say([done.sentence(), *known])
+    told = full or len(done.answers) > 0
+    if told:
+        known = [each.text() for each in (done.coverage, done.called_unknown) if each is not None]
+        _say([done.sentence(), *known])
     if options.out is None:
         sys.stdout.write(done.text(options.format))
         sys.stdout.flush()
-    if full or len(done.answers):
+    if told:
         _say(_caveats(done, full=full))
     if done.skipped:
         place, reason = min(done.skipped.items())
