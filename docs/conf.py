@@ -22,27 +22,30 @@ copyright = author
 version = release = version_of("labeltree")
 language = "en"
 
-extensions = ["myst_parser", "sphinx_copybutton", "sidebar"]
+extensions = ["myst_parser", "sphinx_copybutton", "accessible", "dark_pictures", "formulas", "sidebar"]
 source_suffix = {".md": "markdown"}
 root_doc = "index"
-highlight_language = "text"  # indented blocks are formulas
+highlight_language = "text"
 smartquotes = False  # option names have two hyphens
 nitpicky = False  # types of other libraries are named, and not linked
 python_maximum_signature_line_length = 80
 toc_object_entries_show_parents = "hide"
 
 myst_enable_extensions = ["colon_fence", "fieldlist", "attrs_inline"]
+myst_fence_as_directive = ["math"]  # as on the repository's page
+html_math_renderer = "mathml"
 myst_heading_anchors = 6  # anchors as on the repository's page
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
 _COLOURED = ("color-brand-primary", "color-brand-content", "color-api-name", "color-api-pre-name")
 html_theme = "furo"
+templates_path = ["templates"]
 html_favicon = "images/icon.svg"
 html_title = "labeltree"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
-html_js_files = ["search.js"]
+html_js_files = ["search.js", "keyboard.js"]
 html_copy_source = False
 html_use_index = False
 html_domain_indices = False

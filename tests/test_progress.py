@@ -3,11 +3,13 @@
 import io
 import threading
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from labeltree import progress
 from labeltree.progress import ProgressLine, progress_line
+from labeltree.training.records import epoch_lines
 
 
 class Terminal(io.StringIO):
@@ -149,6 +151,34 @@ def test_elsewhere_a_long_stage_says_the_time_left(monkeypatch: pytest.MonkeyPat
     lines = stream.getvalue().splitlines()
     assert lines == [
         "computing features",
-        "computing features: 10%, 90 s left",
-        "computing features: 70%, 30 s left",
+        "computing features: 10%, 10 s gone, 90 s left",
+        "computing features: 70%, 70 s gone, 30 s left",
+    ]
+
+
+def test_training_says_the_time_gone_and_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line after each epoch, and a line a minute in a long one; a continued run counts anew."""
+    now = [0.0]
+    monkeypatch.setattr(epoch_lines, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    trainer: Any = SimpleNamespace(
+        current_epoch=4,
+        max_epochs=10,
+        num_training_batches=100,
+        is_global_zero=True,
+        progress_bar_metrics={"loss": 0.5},
+    )
+    lines, module = epoch_lines.EpochLines(), cast(Any, None)
+    lines.on_train_start(trainer, module)
+    for now[0], batch in ((30.0, 24), (75.0, 49), (100.0, 74), (140.0, 99)):
+        lines.on_train_batch_end(trainer, module, None, None, batch)
+    now[0] = 150.0
+    lines.on_train_epoch_end(trainer, module)
+    trainer.current_epoch, now[0] = 9, 900.0
+    lines.on_train_epoch_end(trainer, module)
+    assert capsys.readouterr().out.splitlines() == [
+        "epoch 5 of 10, 50% of it, 75 s gone, 14 min left",
+        "epoch 5 of 10, loss 0.5, 2 min gone, 12 min left",
+        "epoch 10 of 10, loss 0.5, 15 min gone",
     ]

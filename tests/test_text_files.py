@@ -71,7 +71,7 @@ def test_other_code_pages_are_named_or_refused(text, encoding):
 def test_wrong_encoding_is_a_sentence():
     with pytest.raises(ValueError, match="encoding 'klingon' is unknown"):
         decode_text(b"a", "klingon")
-    with pytest.raises(ValueError, match="line 2 is no ascii"):
+    with pytest.raises(ValueError, match="line 2 is not ascii"):
         decode_text(TEXT.encode(), "ascii")
 
 

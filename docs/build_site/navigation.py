@@ -1,4 +1,4 @@
-"""Where every page stands in the sidebar: four kinds of pages, each in reading order.
+"""Where every page stands in the sidebar: four kinds of pages, in reading order, the guides by their use.
 
 A page of a folder that has an ``index.md`` stands below that index, in the order in which the index links to
 them; all others are named here. Names are those of the staged pages (`staging.py`), without ``.md``.
@@ -9,42 +9,38 @@ from __future__ import annotations
 __all__ = ["NAVIGATION"]
 
 NAVIGATION: dict[str, list[str]] = {
-    "Tutorials": ["tutorials/index"],
-    "How-to guides": [
-        "Choose an objective <choose>",
+    "Start": ["install", "tutorials/index", "other-libraries"],
+    "How to bring labels and data": [
         "taxonomies",
         "taxonomy-files",
         "taxonomy-changes",
         "photographs",
-        "vectors",
-        "Vectors to answers: the ridge head <ridge-head>",
-        "training",
-        "no-better-than-raw",
-        "encoders",
         "images-and-texts",
+        "vectors",
+    ],
+    "How to train": [
+        "Choose an objective <choose>",
+        "training",
+        "encoders",
+        "no-better-than-raw",
+        "Vectors to answers: the ridge head <ridge-head>",
+        "python",
         "own-loop",
         "several-devices",
         "add-your-own-objective",
-        "python",
+    ],
+    "How to evaluate": [
         "Evaluate a model or embeddings <evaluation>",
-        "Evaluate as clinical studies do <evaluation-clinical>",
-        "patients",
         "report",
         "compare",
+        "Evaluate as clinical studies do <evaluation-clinical>",
+        "patients",
         "studies",
-        "Answer only as finely as is sure <decisions>",
-        "unknown-classes",
-        "new-classes",
-        "corrections",
-        "Choose what to label next <label-next>",
-        "Make and change an index <indexing>",
-        "searching",
-        "explore",
-        "search-servers",
-        "bulk",
-        "how-far",
-        "deploy",
     ],
+    "How to answer": ["Answer only as finely as is sure <decisions>", "unknown-classes", "new-classes"],
+    "How to curate": ["corrections", "Choose what to label next <label-next>"],
+    "How to search": ["Make and change an index <indexing>", "searching", "explore", "search-servers"],
+    "How to deploy": ["deploy", "bulk", "how-far"],
     "Reference": [
         "objectives/index",
         "data/index",

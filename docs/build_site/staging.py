@@ -13,6 +13,7 @@ import shutil
 from collections import Counter
 from pathlib import Path, PurePosixPath
 
+from dark_pictures import dark_sibling
 from navigation import NAVIGATION
 
 __all__ = ["Stage", "title_of"]
@@ -163,6 +164,8 @@ class Stage:
         elif (self.root / target).is_file():
             staged = self.place(target)
             self._copy(target, staged)
+            if (self.root / (dark := PurePosixPath(dark_sibling(Path(target))))).is_file():
+                self._copy(dark, self.place(dark))
         else:
             raise FileNotFoundError(f"{source} links to '{path}', which does not exist")
         return os.path.relpath(staged, place.parent)

@@ -134,15 +134,22 @@ def agrees(shown: str, printed: str) -> bool:
 
 
 def notebook(page: str, name: str) -> dict[str, Any]:
-    """A page as a notebook of format 4.5: the same code, commands after ``!``, files by ``%%writefile``."""
+    """A page as a notebook of format 4.5: the same code, commands after ``!``, files by ``%%writefile``.
+
+    Outputs are those of the page, which the tests compare with what a run prints.
+    """
     cells: list[dict[str, Any]] = []
+
+    def lines(text: str) -> list[str]:
+        return text.rstrip("\n").splitlines(keepends=True)
 
     def add(kind: str, text: str) -> None:
         number = hashlib.sha256(f"{name}/{len(cells)}".encode()).hexdigest()[:12]
         cell: dict[str, Any] = {"cell_type": kind, "id": number, "metadata": {}}
         if kind == "code":
-            cell |= {"execution_count": None, "outputs": []}
-        cells.append(cell | {"source": text.rstrip("\n").splitlines(keepends=True)})
+            count = 1 + sum(before["cell_type"] == "code" for before in cells)
+            cell |= {"execution_count": count, "outputs": []}
+        cells.append(cell | {"source": lines(text)})
 
     for block in blocks(page):
         if block.kind == "prose":  # pictures and other pages are not beside the notebook
@@ -155,7 +162,8 @@ def notebook(page: str, name: str) -> dict[str, Any]:
         elif block.kind == "command":
             add("code", f"!{block.text}")
         else:
-            add("markdown", f"It prints:\n\n```text\n{block.text.rstrip()}\n```")
+            printed = {"output_type": "stream", "name": "stdout", "text": lines(block.text)}
+            cells[-1]["outputs"].append(printed)
     return {
         "cells": cells,
         "metadata": {

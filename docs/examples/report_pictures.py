@@ -18,30 +18,34 @@ WIDTH = 960
 
 
 def main(runs: Path, images: Path) -> None:
-    """Photograph the beginning of the report, its searched tree of errors, and the chart of differences."""
+    """Photograph the report, its searched tree of errors, and the chart of differences, light and dark."""
     from playwright.sync_api import sync_playwright
 
+    made = []
     with sync_playwright() as browsers:
         browser = browsers.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"))
-        tab = browser.new_page(viewport={"width": WIDTH, "height": 1314})
-        tab.goto((runs / "quickstart" / "report.html").absolute().as_uri())
-        tab.wait_for_timeout(500)
-        tab.screenshot(path=images / "report.png")
-        tab.locator("#errors input[type=search]").fill("shirt")
-        tab.wait_for_timeout(500)
-        whole = tab.locator("#errors").bounding_box() or {}
-        below = tab.locator("#errors h3").first.bounding_box() or {}
-        whole["height"] = below["y"] - whole["y"] - 16
-        tab.screenshot(path=images / "report-tree.png", clip=whole, full_page=True)
-        made = ["report", "report-tree"]
-        if (comparison := runs / "comparison" / "comparison.html").is_file():
-            tab.goto(comparison.absolute().as_uri())
+        for scheme, mark in (("light", ""), ("dark", "-dark")):
+            report, tree, chart = (
+                images / f"report{name}{mark}.png" for name in ("", "-tree", "-comparison")
+            )
+            tab = browser.new_page(viewport={"width": WIDTH, "height": 1314}, color_scheme=scheme)
+            tab.goto((runs / "quickstart" / "report.html").absolute().as_uri())
             tab.wait_for_timeout(500)
-            tab.locator("#differences svg").first.screenshot(path=images / "report-comparison.png")
-            made.append("report-comparison")
+            tab.screenshot(path=report)
+            tab.locator("#errors input[type=search]").fill("shirt")
+            tab.wait_for_timeout(500)
+            whole = tab.locator("#errors").bounding_box() or {}
+            below = tab.locator("#errors h3").first.bounding_box() or {}
+            whole["height"] = below["y"] - whole["y"] - 16
+            tab.screenshot(path=tree, clip=whole, full_page=True)
+            made += [report, tree]
+            if (comparison := runs / "comparison" / "comparison.html").is_file():
+                tab.goto(comparison.absolute().as_uri())
+                tab.wait_for_timeout(500)
+                tab.locator("#differences svg").first.screenshot(path=chart)
+                made.append(chart)
         browser.close()
-    for name in made:
-        file = images / f"{name}.png"
+    for file in made:
         Image.open(file).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(file, optimize=True)
         print(file)
 

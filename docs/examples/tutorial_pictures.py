@@ -36,18 +36,22 @@ WIDTH = 960
 
 
 def photograph(page: str, target: Path, height: int) -> None:
-    """Save a page, from its ``#anchor`` on, as a picture with few colours."""
+    """Save a page, from its ``#anchor`` on, as pictures with few colours: light, and dark as NAME-dark."""
     from playwright.sync_api import sync_playwright
 
+    file, _, anchor = page.partition("#")
     with sync_playwright() as browsers:
         browser = browsers.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"))
-        tab = browser.new_page(viewport={"width": WIDTH, "height": height})
-        file, _, anchor = page.partition("#")
-        tab.goto(Path(file).absolute().as_uri() + (f"#{anchor}" if anchor else ""))
-        tab.wait_for_timeout(500)
-        tab.screenshot(path=target)
+        for scheme, path in (("light", target), ("dark", target.with_stem(f"{target.stem}-dark"))):
+            tab = browser.new_page(viewport={"width": WIDTH, "height": height}, color_scheme=scheme)
+            tab.goto(Path(file).absolute().as_uri())
+            tab.wait_for_timeout(500)
+            if anchor:  # at once: the page would glide there
+                tab.evaluate(f"document.getElementById('{anchor}').scrollIntoView({{ behavior: 'instant' }})")
+            tab.screenshot(path=path)
+            shown = Image.open(path).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+            shown.save(path, optimize=True)
         browser.close()
-    Image.open(target).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
 def wall_of_birds(target: Path, folder: Path, rows: int = 3) -> None:

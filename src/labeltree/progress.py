@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import TextIO
 
-__all__ = ["Progress", "ProgressLine", "add_prefix", "progress_line", "silent"]
+__all__ = ["MINUTE_S", "Progress", "ProgressLine", "add_prefix", "duration", "progress_line", "silent"]
 
 Progress = Callable[[str, int, int], None]
 """Callback `progress(message, done, total)`; `total` is 0 if unknown."""
@@ -18,7 +18,7 @@ Progress = Callable[[str, int, int], None]
 _AFTER_S = 1.0
 _EVERY_S = 0.2
 _FIRST_S = 10.0  # in a file or a pipe, a stage that takes longer has a line more
-_MINUTE_S = 60.0  # and then one every minute
+MINUTE_S = 60.0  # and then one every minute
 _BAR = 24
 
 
@@ -63,7 +63,7 @@ class ProgressLine:
     On a terminal it is one line with the completed share and the seconds since the stage began. In a `with`
     block a thread redraws the line, so that the seconds advance even in a stage without progress reports, and
     the line is removed at the end. Operations shorter than a second show nothing. In a file or a pipe there
-    is one line per stage, and after ten seconds and then every minute one with the time left.
+    is one line per stage, and after ten seconds and then every minute one with the time gone and left.
 
     Args:
         stream: Output stream; None = standard error.
@@ -93,7 +93,7 @@ class ProgressLine:
             if not self._on_terminal:
                 print(message, file=self._stream, flush=True)
         elif self._is_due(total):
-            self._printed, self._pause = time.monotonic(), _MINUTE_S
+            self._printed, self._pause = time.monotonic(), MINUTE_S
             print(f"{message}: {self._rate()}", file=self._stream, flush=True)
         if self._thread is None and time.monotonic() - self._drawn >= _EVERY_S:
             self._draw()
@@ -130,7 +130,7 @@ class ProgressLine:
         _, done, total = self._told
         seconds = time.monotonic() - self._stage_start
         if not self._counted:
-            return f"{done / total:.0%}{self._time_left()}"
+            return f"{done / total:.0%}, {duration(seconds)} gone{self._time_left()}"
         text = f"{done:,} {f'of {total:,} ' if total else ''}{self._counted}"
         if done > self._done_before and seconds > 0:
             rate = (done - self._done_before) / seconds
@@ -146,7 +146,7 @@ class ProgressLine:
         """The time left, at the rate so far; empty if that is not known."""
         _, done, total = self._told
         seconds, new = time.monotonic() - self._stage_start, done - self._done_before
-        return f", {_duration((total - done) * seconds / new)} left" if new > 0 and done < total else ""
+        return f", {duration((total - done) * seconds / new)} left" if new > 0 and done < total else ""
 
     def _keep_drawing(self) -> None:
         while not self._ended.wait(_EVERY_S):
@@ -164,7 +164,7 @@ class ProgressLine:
         self._width = len(text)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """A time for people, in its largest unit."""
     for unit, size, most in (("s", 1.0, 100), ("min", 60.0, 100), ("h", 3600.0, 48)):
         if seconds < most * size:

@@ -118,7 +118,7 @@ def read_text(path: str | Path, reader: Reader) -> str:
     Raises:
         LabeltreeError: Of the reader's class, if the file is missing, unreadable or not UTF-8.
     """
-    with reader.reading(path, "it is no text"):
+    with reader.reading(path, "it is not text"):
         size = Path(path).stat().st_size
         if size > _LONGEST_TEXT:
             raise _Unfit(f"it has {size:,} bytes, and {_LONGEST_TEXT:,} are the most that are read")
@@ -141,7 +141,7 @@ def value_from_json(text: str) -> Any:
     except _Unfit as error:
         raise ValueError(str(error)) from error
     except json.JSONDecodeError as error:
-        raise ValueError(f"line {error.lineno} is no JSON") from error
+        raise ValueError(f"line {error.lineno} is not JSON") from error
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     except ValueError as error:
@@ -199,7 +199,7 @@ def value_from_yaml(text: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         tag = isinstance(error, yaml.constructor.ConstructorError) and "tag" in str(error.problem)
-        reason = "has a tag of no plain value" if tag else "is no YAML"
+        reason = "has a tag of no plain value" if tag else "is not YAML"
         raise ValueError(reason if mark is None else f"line {mark.line + 1} {reason}") from error
     except _Unfit as error:
         raise ValueError(str(error)) from error

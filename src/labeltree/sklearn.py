@@ -260,7 +260,7 @@ class TaxonomyClassifier(
         wrong = [label for label, number in given if number and not -1 <= label < taxonomy.num_nodes]
         if wrong:
             raise ValueError(
-                f"label {wrong[0]} is no node: labels that are numbers are nodes of the taxonomy, 0 to "
+                f"label {wrong[0]} is not a node: labels that are numbers are nodes of the taxonomy, 0 to "
                 f"{taxonomy.num_nodes - 1}, or -1 where missing; give names, or "
                 "taxonomy.nodes_of(names)[numbers]"
             )

@@ -160,13 +160,13 @@ def decode_text(data: bytes, encoding: str | None = None) -> DecodedText:
                 f"the encoding {encoding!r} is unknown; utf-8, utf-16 and cp1252 are common"
             ) from None
         except UnicodeDecodeError as error:
-            raise ValueError(f"{_line(data, error.start)} is no {encoding} ({error.reason})") from None
+            raise ValueError(f"{_line(data, error.start)} is not {encoding} ({error.reason})") from None
         return DecodedText(text.removeprefix("\ufeff"), encoding, is_guess=False)
     known = find_encoding(data, cut=False)
     try:
         return DecodedText(data.decode(known.encoding), known.encoding.removesuffix("-sig"), known.is_guess)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{_line(data, error.start)} is no {known.encoding.removesuffix('-sig')}") from None
+        raise ValueError(f"{_line(data, error.start)} is not {known.encoding.removesuffix('-sig')}") from None
 
 
 def find_encoding(start: bytes, *, cut: bool) -> Encoding:

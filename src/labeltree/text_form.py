@@ -88,7 +88,7 @@ def find_text_form(start: bytes, name: str, encoding: str | None = None) -> Text
     """
     for mark, what in _NO_TEXT.items():
         if start.startswith(mark):
-            raise ValueError(f"it is no text, but {what}")
+            raise ValueError(f"it is not text, but {what}")
     cut = len(start) >= START
     known = find_encoding(start, cut=cut) if encoding is None else None
     coding = encoding or (known.encoding if known is not None else "")
@@ -103,7 +103,7 @@ def find_text_form(start: bytes, name: str, encoding: str | None = None) -> Text
     except LookupError:
         raise ValueError(f"the encoding {coding!r} is unknown; utf-8, utf-16 and cp1252 are common") from None
     except UnicodeError as error:
-        raise ValueError(f"it is no {coding.removesuffix('-sig')} ({error})") from error
+        raise ValueError(f"it is not {coding.removesuffix('-sig')} ({error})") from error
     said = _SEP.match(text)
     if said is not None:
         form = _read_form(text[said.end() :], said[1], '"', cut)

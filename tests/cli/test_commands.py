@@ -49,7 +49,9 @@ def test_train_evaluate_embed_a_nested_folder(
     printed = said.out
     assert "%" not in said.err  # no bars where there is no terminal
     assert all(word in printed for word in ("hwc+lam", "raw pixels", "untrained encoder", "report.html"))
-    assert f"next:    labeltree predict {trained} SAMPLES, or labeltree compare" in printed
+    assert "test images, " in printed.splitlines()[0]
+    assert f"  labeltree predict {trained} SAMPLES" in printed
+    assert f"  labeltree compare {trained} OTHER" in printed
     report = folder.report.read_text("utf-8")
     assert "Versions that trained the model" in report
     assert "Pairs in the wrong order" in report
@@ -105,6 +107,26 @@ def test_a_folder_in_place_of_images(
     assert "promise" not in refused
 
 
+def test_answers_are_summed_up_before_what_limits_them(
+    trained: Path, image_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = min(image_folder.rglob("*.png"))
+    assert run("predict", trained, file, "--coverage", 0.5) == 0
+    short = capsys.readouterr()
+    assert run("predict", trained, file, "--coverage", 0.5, "--full") == 0
+    full = capsys.readouterr()
+    assert full.out == short.out
+    assert short.err.startswith("1 answer (")
+    assert "Answers come from" not in short.err
+    assert set(short.err.splitlines()) < set(full.err.splitlines())
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"no picture")
+    assert run("predict", trained, broken, "--coverage", 0.5) == 1
+    assert (
+        len(capsys.readouterr().err.splitlines()) == 1
+    )  # nothing was answered, so there is nothing to limit
+
+
 @pytest.mark.parametrize("suffix", [".npz", ".parquet"])
 def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     taxonomy = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b", "x"), ("b", "z")])
@@ -121,10 +143,11 @@ def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.C
 
         pd.DataFrame({"embedding": list(vectors), "label": labels}).to_parquet(tmp_path / "theirs.parquet")
     file = tmp_path / f"theirs{suffix}"
-    assert run("evaluate", "--embeddings", file, "--taxonomy", tmp_path / "tree.yaml") == 0
+    assert run("evaluate", "--embeddings", file, "--taxonomy", tmp_path / "tree.yaml", "--full") == 0
     printed = capsys.readouterr().out
     assert "theirs" in printed
-    assert f"next:    labeltree compare {tmp_path / 'theirs'} OTHER" in printed  # calibrating needs a run
+    assert f"  labeltree compare {tmp_path / 'theirs'} OTHER" in printed
+    assert "labeltree predict" not in printed  # calibrating needs a run
     assert (tmp_path / "theirs" / "metrics.json").is_file()
     assert (tmp_path / "theirs" / "report.html").is_file()
     assert "linear probe on the embeddings" in printed  # there are no features
@@ -138,7 +161,7 @@ def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.C
     printed = capsys.readouterr().out
     assert "over 13 groups" in printed
     assert "of 13 patients" in (tmp_path / "theirs" / "report.html").read_text("utf-8")
-    assert "next:    labeltree compare" in printed
+    assert "  labeltree compare" in printed
     for wrong in (tmp_path / "theirs", tmp_path / "none.npy"):
         assert run("evaluate", "--embeddings", wrong, "--taxonomy", tmp_path / "tree.yaml") == 2
         assert f"--embeddings: there is no file '{wrong}'" in capsys.readouterr().err

@@ -305,7 +305,7 @@ def test_settings_that_are_refused() -> None:
     tree = tree_of(places)
     nodes = labelled(tree, names)
     for given in ({"level": 0.0}, {"apart": 0.5}, {"kinds": ("grow",)}):
-        with pytest.raises(ValueError, match=r"level|no kind"):
+        with pytest.raises(ValueError, match=r"level|not a kind"):
             find_tree_suspects(vectors, nodes, tree, **given)
     with pytest.raises(DataError, match="no sample has a label"):
         find_tree_suspects(vectors, torch.full_like(nodes, -1), tree)

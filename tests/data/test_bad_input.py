@@ -156,7 +156,7 @@ def test_a_name_with_a_zero_byte(tmp_path):
     import pandas as pd
 
     pd.DataFrame({"image": ["a\0.png"], "label": ["x"]}).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"row 1: the image 'a\\x00\.png' is no file name"):
+    with pytest.raises(DataError, match=r"row 1: the image 'a\\x00\.png' is not a file name"):
         open_source(tmp_path / "t.parquet")
 
 

@@ -79,7 +79,7 @@ def test_rows_about_one_sample_that_agree_are_one_correction(tmp_path: Path) -> 
         (HEADER + "a,dog,cat,accept\n\n\na,dog,cat,reject\n", "rows 2 and 5 .* and the label is kept where"),
         (HEADER + "a,dog,,remove\na,cat,,remove\n", "rows 2 and 3 .*where the label is 'cat'"),
         ("sample,label,suggested,decision,Decision \na,b,c,x,\n", "more than one column 'decision'"),
-        (HEADER + 'a,"dog,cat,accept\n', "it is no CSV"),
+        (HEADER + 'a,"dog,cat,accept\n', "it is not CSV"),
     ],
 )
 def test_what_is_no_table_of_corrections_is_told(tmp_path: Path, text: str, match: str) -> None:

@@ -197,7 +197,7 @@ def test_an_export_of_inaturalist(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"meta_xml": "<archive>"}, "is no XML"),
+        ({"meta_xml": "<archive>"}, "is not XML"),
         ({"meta_xml": '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'}, "declares a document type"),
         ({"meta_xml": "<archive/>"}, "0 core files"),
         (

@@ -157,7 +157,7 @@ def test_what_cannot_be_read(write, tmp_path, monkeypatch):
         gray(write(RAMP, bits=8, syntax=JPEGLSLossless))
     with pytest.raises(DataError, match=r"[Dd]ecode"):
         gray(write(RAMP, bits=8, syntax=JPEG2000Lossless))
-    (tmp_path / "b.dcm").write_bytes(b"this is no image" * 20)
+    (tmp_path / "b.dcm").write_bytes(b"this is not an image" * 20)
     with pytest.raises(DataError, match="it is not a DICOM file: there is no 'DICM' in its head"):
         gray(tmp_path / "b.dcm")
     path = write(RAMP)

@@ -84,7 +84,7 @@ def test_a_guessed_encoding_is_said_and_another_can_be_named(tmp_path):
     assert next(iter(stream_samples(path, encoding="koi8-r"))).text() == "у"
     with pytest.raises(DataError, match="the encoding 'latin-9000' is unknown"):
         open_source(path, encoding="latin-9000")
-    with pytest.raises(DataError, match=r"table.sheet is 'A', but .* is no workbook"):
+    with pytest.raises(DataError, match=r"table.sheet is 'A', but .* is not a workbook"):
         open_source(path, sheet="A")
 
 
@@ -217,9 +217,9 @@ def test_records_of_json(tmp_path):
     path.write_text('{"text": "a", "label": "01", "n": 1}\n\n{"text": "b", "label": "1", "n": "x"}\n')
     assert labels(path) == ["01", "1"]
     for text, said in (
-        ('{"text": "a"}\n{"text": \n', "line 2 is no JSON"),
-        ('{"text": "a"}\n[1]\n', "line 2 is no record"),
-        ("[" * 100_000, "nested too deeply|is no JSON"),
+        ('{"text": "a"}\n{"text": \n', "line 2 is not JSON"),
+        ('{"text": "a"}\n[1]\n', "line 2 is not a record"),
+        ("[" * 100_000, "nested too deeply|is not JSON"),
     ):
         path.write_text(text)
         with pytest.raises(DataError, match=said):
@@ -327,7 +327,7 @@ def test_other_ways_to_write_records(tmp_path, name, content):
         ("t.xls", b"\xd0\xcf\x11\xe0", "a workbook of another kind; save it as .xlsx or .csv"),
         ("t.csv.gz", b"text,label\n", "its packing is damaged"),
         ("t.csv", b"text,label\n1,a,x\n2,b,y\n", "name that column in the header"),
-        ("t.json", b'{"images": [], "annotations": []}', "is no list of records"),
+        ("t.json", b'{"images": [], "annotations": []}', "is not a list of records"),
     ],
 )
 def test_what_is_refused_with_a_remedy(tmp_path, name, content, said):

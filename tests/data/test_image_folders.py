@@ -89,7 +89,7 @@ def test_size_and_channels_are_found_or_chosen(photos, write_image):
 
 def break_images(photos):
     (photos / "animal/dog/empty.png").touch()
-    (photos / "plant/text.jpg").write_text("this is no image")
+    (photos / "plant/text.jpg").write_text("this is not an image")
     whole = (photos / "plant/e.png").read_bytes()
     (photos / "plant/half.png").write_bytes(whole[: len(whole) // 2])
 
@@ -274,4 +274,4 @@ def test_how_far_large_images_are_reduced_is_said(tmp_path):
     for number in (1, 2, 3):
         next((tmp_path / "photos").glob(f"*/{number}.png")).unlink()
     (note,) = open_source(tmp_path / "photos").notes  # 40 × 35 is not much larger
-    assert note == "1 folder holds no image and is no class: 'b'"
+    assert note == "1 folder holds no image and is not a class: 'b'"

@@ -193,7 +193,7 @@ def test_a_folder_of_parquet_tables_without_images(tmp_path):
     ("size", "sentence"),
     [
         (0, "is empty"),
-        (300, "is no tar file, or has been cut off"),
+        (300, "is not a tar file, or has been cut off"),
         (700, "cut off within '000000.png'"),
         (512 * 4, "cut off: it has no mark at its end"),
         (512 * 4 + 200, "cut off"),
@@ -218,7 +218,7 @@ def test_other_damage(shards, tmp_path, caplog):
         open_source(shards)
     assert len(open_source(shards, on_error="skip")) == 5 + 1  # the last before the damage may be incomplete
     path.write_bytes(b"no tar file" * 100)
-    with pytest.raises(DataError, match="is no tar file, or has been cut off"):
+    with pytest.raises(DataError, match="is not a tar file, or has been cut off"):
         open_source(shards)
     write_tar(path, {"0.png": png(0), "0.PNG": png(1)})
     with pytest.raises(DataError, match=r"'0\.PNG' twice"):

@@ -118,7 +118,7 @@ def test_a_folder_without_images_is_no_class_and_named_once(tmp_path, write_imag
     (tmp_path / "set" / "texts" / "notes.txt").write_text("x")
     source = open_source(tmp_path / "set")
     assert source.taxonomy.names[1:] == ["a", "b", "c"]
-    assert "3 folders hold no image and are no classes: 'b/none', 'empty' and 'texts'" in source.notes
+    assert "3 folders hold no image and are not classes: 'b/none', 'empty' and 'texts'" in source.notes
     assert folder_labels(tmp_path / "set")[0] == source.taxonomy
     given = open_source(tmp_path / "set", taxonomy=Taxonomy.from_paths(["a", "b/c", "empty"]))
     assert not any("no class" in note for note in given.notes)  # the taxonomy says what are classes
@@ -135,7 +135,7 @@ def test_folders_without_images_beside_splits(tmp_path, write_image):
     source = open_source(tmp_path)
     assert source.split.tolist() == ["test", "train", "train"]
     assert source.taxonomy.names[1:] == ["a", "b"]
-    assert source.notes == ("2 folders hold no image and are no classes: 'annotations' and 'test/c'",)
+    assert source.notes == ("2 folders hold no image and are not classes: 'annotations' and 'test/c'",)
 
 
 def test_splits_beside_another_folder_are_told(tmp_path, write_image):

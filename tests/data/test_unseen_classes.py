@@ -159,7 +159,7 @@ def test_what_cannot_be_hidden_is_said(source: Source) -> None:
         with pytest.raises(error, match=match):
             make_splits(of, unseen_classes=wanted)  # type: ignore[arg-type]
 
-    refused(TaxonomyError, "unseen_classes names something that is no node: .*'m9'", ["m9"])
+    refused(TaxonomyError, "unseen_classes names something that is not a node: .*'m9'", ["m9"])
     refused(DataError, "all training samples .* are of the unseen classes", ["animal", "plant", "stone"])
     refused(DataError, "only 12 can be hidden", 13)
     refused(ValueError, "a share between 0 and 1", 1.0)

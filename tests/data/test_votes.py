@@ -175,7 +175,7 @@ def test_settings_that_contradict_each_other(settings, said):
 @pytest.mark.parametrize("value", ["85", "-0.1", "high"])
 def test_a_confidence_that_is_none(tmp_path, value):
     path = write(tmp_path / "skin.csv", text=["a", "b"], label=["p/q", "p/r"], sure=["0.5", value])
-    with pytest.raises(DataError, match=rf"row 2: the confidence '{value}' in column 'sure' is no number"):
+    with pytest.raises(DataError, match=rf"row 2: the confidence '{value}' in column 'sure' is not a number"):
         open_source(path, evidence=LabelEvidence(confidence_column="sure", min_confidence=0.5))
 
 

@@ -103,7 +103,7 @@ def test_what_is_unclear_is_listed_for_the_user_to_decide(folder: Path) -> None:
     assert "crane: senses says 'crane.n.09', which is not one synset" in text
     with pytest.raises(TaxonomyError, match="'dog' and 'domestic dog' are both dog.n.01"):  # noqa: RUF043
         wordnet_taxonomy(["dog", "domestic dog"], folder, {"dog": "dog.n.01"})
-    with pytest.raises(TaxonomyError, match="senses names 'cat', which is no class"):
+    with pytest.raises(TaxonomyError, match="senses names 'cat', which is not a class"):
         wordnet_taxonomy(["wolf"], folder, {"cat": "dog.n.01"})
     with pytest.raises(TaxonomyError, match="there are no names"):
         wordnet_taxonomy([], folder)
@@ -112,21 +112,23 @@ def test_what_is_unclear_is_listed_for_the_user_to_decide(folder: Path) -> None:
 def test_broken_files_and_wrong_roots(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(TaxonomyError, match=r"root='dog' is ambiguous \(it may be dog.n.01, dog.n.02\)"):
         wordnet_dag(folder, root="dog")
-    with pytest.raises(TaxonomyError, match=r"root='wlof.n.01' is no noun of WordNet \(nearest: 'wolf'\)"):
+    with pytest.raises(TaxonomyError, match=r"root='wlof.n.01' is not a noun of WordNet \(nearest: 'wolf'\)"):
         wordnet_dag(folder, root="wlof.n.01")
     with pytest.raises(TaxonomyError, match=r"data.noun' does not exist; .* wordnet-base"):
         wordnet_dag(tmp_path)
     data = (folder / "data.noun").read_text()
     (folder / "data.noun").write_text(data + "00009999 05 n zz\n")
-    with pytest.raises(TaxonomyError, match=r"data.noun, line 12: this is no line of WordNet's data.noun"):
+    with pytest.raises(TaxonomyError, match=r"data.noun, line 12: this is not a line of WordNet's data.noun"):
         wordnet_dag(folder)
     (folder / "data.noun").write_text(data + "00009999 05 v 01 run 0 000 | go fast\n")
-    with pytest.raises(TaxonomyError, match=r"line 12: this is no noun synset"):
+    with pytest.raises(TaxonomyError, match=r"line 12: this is not a noun synset"):
         wordnet_dag(folder)
     (folder / "data.noun").write_text(data + "00009999 05 n 01 x 0 001 @ 00008888 n 0000 | x\n")
     with pytest.raises(TaxonomyError, match="synset 00009999 has the hypernym 00008888, which is not there"):
         wordnet_dag(folder)
     (folder / "data.noun").write_text(data)
     (folder / "index.noun").write_text("dog n x\n")
-    with pytest.raises(TaxonomyError, match=r"index.noun, line 1: this is no line of WordNet's index.noun"):
+    with pytest.raises(
+        TaxonomyError, match=r"index.noun, line 1: this is not a line of WordNet's index.noun"
+    ):
         wordnet_dag(folder)

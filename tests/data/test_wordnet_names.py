@@ -120,7 +120,7 @@ def test_mistakes_in_files(tmp_path, wordnet, capsys):
         ("crane crane.n.02\n", "line 1: expected 'name = synset', found 'crane crane.n.02'"),
         ("crane = crane.n.01\ncrane = crane.n.02\n", "line 2: 'crane' is crane.n.01 and crane.n.02"),
         ("crane = crane.n.09\n", "says that 'crane' is 'crane.n.09', which is not one synset"),
-        ("corvid = crane.n.01\n", "senses names 'corvid', which is no class"),
+        ("corvid = crane.n.01\n", "senses names 'corvid', which is not a class"),
     ):
         senses.write_text(text)
         assert run(tmp_path, wordnet, "crane\nwolf\n") == 2

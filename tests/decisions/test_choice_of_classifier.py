@@ -159,7 +159,8 @@ def weak(tmp_path_factory: pytest.TempPathFactory, image_folder: Path) -> Path:
 def first_guesses(weak: Path, capsys: pytest.CaptureFixture[str], *words: object) -> tuple[float, str]:
     """The share of right first guesses on the test split, and what was said beside."""
     capsys.readouterr()
-    assert run("predict", weak, "--split", "test", "--format", "json", "--coverage", 0.5, *words) == 0
+    options = ["--full", "--split", "test", "--format", "json", "--coverage", 0.5]
+    assert run("predict", weak, *options, *words) == 0
     said = capsys.readouterr()
     rows = json.loads(said.out)["answers"]
     return float(np.mean([row["guesses"][0]["class"] == row["label"] for row in rows])), said.err
@@ -170,7 +171,7 @@ def test_headline_decisions_calibrate_and_predict_agree(
 ) -> None:
     folder = RunFolder(weak)
     capsys.readouterr()
-    assert run("evaluate", weak, "--protocols", "decisions") == 0
+    assert run("evaluate", weak, "--protocols", "decisions", "--full") == 0
     printed = capsys.readouterr().out
     result = EvaluationResult.from_dict(json.loads(folder.metrics.read_text()))
     chosen = result.main.classifier

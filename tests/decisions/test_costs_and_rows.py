@@ -49,7 +49,7 @@ def test_costs_of_a_file(tmp_path: Path) -> None:
         ("answer,black,coal,white,snow\ndusk,0,0,9,1\n", "'dusk' is not in the taxonomy"),
         ("answer,black,coal,white,black\ndark,0,0,9,1\n", "two of the same node"),
         ("answer,black,coal,white,snow\n,0,0,9,1\n", "without a name"),
-        ("answer\n", "no table of costs"),
+        ("answer\n", "not a table of costs"),
     ],
 )
 def test_wrong_tables_of_costs(text: str, what: str, tmp_path: Path) -> None:

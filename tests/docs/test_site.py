@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
 import labeltree
+from axe import CHROMIUM, SIZES, faults, read_axe
 from forked import run_forked
 from labeltree.cli.main import command_summaries
 from labeltree.training.registry import list_objectives
@@ -95,11 +97,76 @@ def test_nothing_is_loaded_from_elsewhere(site: Site) -> None:
     assert not loaded
 
 
+# One page of each kind.
+KINDS = ("index", "search", "findings", "objectives/hwc", "reference/api/labeltree-index", "tutorials/index")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    sync = pytest.importorskip("playwright.sync_api", reason="playwright drives chromium")
+    with sync.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.mark.skipif(read_axe() is None, reason="AXE does not name the file axe.min.js of axe-core")
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_everyone_can_use_the_pages(browser: Any, site: Site, width: int, scheme: str) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    for kind in KINDS:
+        page.goto((site.folder / f"{kind}.html").as_uri())
+        assert faults(page, read_axe() or "") == [], kind
+    page.close()
+
+
+def test_drawers_open_by_keyboard(browser: Any, site: Site) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.goto((site.folder / "objectives/hwc.html").as_uri())
+    link = page.locator(".sidebar-tree a").first
+    assert not link.is_visible()
+    reached = ""
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        reached = page.evaluate("document.activeElement.id")
+        if reached == "__navigation":
+            break
+    assert reached == "__navigation"
+    page.keyboard.press("Space")
+    assert link.is_visible()
+    page.locator("#__navigation").focus()
+    page.keyboard.press("Space")
+    page.locator(".highlight pre").first.wait_for()
+    assert page.locator(".math[tabindex]").count() + page.locator("pre[tabindex]").count()
+    page.close()
+
+
+def test_tables_and_lists_head_something(site: Site) -> None:
+    for page, text in site.pages.items():
+        assert 'role="heading">' not in text, page
+        assert not re.search(r"<dl>\s*<dd>", text), page
+        assert '<th class="head"></th>' not in text, page
+
+
+def test_formulas_are_drawn_and_dark_pictures_beside_light_ones(site: Site) -> None:
+    page = site.pages["objectives/hwc.html"]
+    assert page.count("<math ") == 2
+    assert "\\frac" not in page
+    assert "math" not in "".join(re.findall(r"<script[^>]*>", page))
+    front = site.pages["index.html"]
+    assert re.findall(r'class="when-(\w+)" src="_images/photos-report([-\w]*)\.png', front) == [
+        ("light", ""),
+        ("dark", "-dark"),
+    ]
+
+
 def test_every_page_is_in_the_sidebar(site: Site) -> None:
     front = site.pages["index.html"]
     listed = set(re.findall(r'<a class="reference internal" href="([^"#]+)"', front.partition("<article")[0]))
     assert set(site.pages) - listed == {"index.html", "search.html"}
-    assert {"Tutorials", "How-to guides", "Reference", "Explanation"} <= set(
+    assert {"Start", "How to train", "How to deploy", "Reference", "Explanation"} <= set(
         re.findall(r'<span class="caption-text">([^<]*)</span>', front)
     )
 

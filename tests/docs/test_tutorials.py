@@ -64,7 +64,7 @@ def test_every_tutorial_is_listed() -> None:
 
 
 def test_notebooks(tmp_path: Path) -> None:
-    """Each is what the format asks for, and has the code, files and commands of its page in their order."""
+    """Each is what the format asks for, with the code, files, commands and outputs of its page in order."""
     files = tutorials.write_notebooks(tmp_path)
     assert [file.stem for file in files] == [page.stem for page in PAGES]
     for page, file in zip(PAGES, files, strict=True):
@@ -84,6 +84,10 @@ def test_notebooks(tmp_path: Path) -> None:
         assert re.findall(r"^\$ (.*)$", text, re.M) == [
             cell[1:].split("\n")[0] for cell in code if cell[0] == "!"
         ]
+        printed = ["".join(out["text"]) for cell in cells for out in cell.get("outputs", [])]
+        shown = [block.text.rstrip("\n") for block in tutorials.blocks(text) if block.kind == "output"]
+        assert printed == shown
+        assert printed
         assert not any("](../" in "".join(cell["source"]) for cell in cells)
 
 

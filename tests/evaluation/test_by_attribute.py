@@ -115,7 +115,7 @@ def test_a_column_of_patients_that_is_no_group_is_named(taxonomy: Taxonomy) -> N
     def said(groups: torch.Tensor | None, **attributes: np.ndarray) -> bool:  # type: ignore[type-arg]
         given = replace(table, groups=groups, attributes=attributes)
         return any(
-            "are no groups here" in one for one in evaluate(given, taxonomy, settings=settings).cautions
+            "are not groups here" in one for one in evaluate(given, taxonomy, settings=settings).cautions
         )
 
     assert said(None, **{"Patient ID": patients})

@@ -87,7 +87,7 @@ def test_what_is_not_excluded_fails_if_asked_for(tmp_path: Path) -> None:
     [
         ("confidence: 0.9", "has no list of rules"),
         ("rules: [{metric: top1}]\nrule: 1", "has the key 'rule'"),
-        ("rules: [top1]", "rule 1: it is no rule"),
+        ("rules: [top1]", "rule 1: it is not a rule"),
         ("rules: [{metric: top1, most: 1}]", "rule 1: it has the key 'most'"),
         ("rules: [{metric: top1, at_most: -1}]", "rule 1: at_most is -1"),
         ("rules: [{metric: top1, where: node}]", "where is 'node'; expected 'all' or 'nodes'"),

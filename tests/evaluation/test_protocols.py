@@ -233,7 +233,7 @@ def test_seen_unseen(table: EmbeddingTable, taxonomy: Taxonomy) -> None:
     ).numpy()
     both = [named.counts[f"{kind} samples that the probe learned from"] for kind in ("seen", "unseen")]
     assert sum(both) == int(learned.sum())
-    with pytest.raises(DataError, match="unseen names something that is no node"):
+    with pytest.raises(DataError, match="unseen names something that is not a node"):
         run("seen-unseen", inputs_of(table, taxonomy), unseen=("elk",))
     with pytest.raises(DataError, match="no training split"):
         run("seen-unseen", inputs_of(replace(table, split=None), taxonomy))

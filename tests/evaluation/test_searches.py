@@ -32,9 +32,9 @@ from labeltree.metrics.catalogue import METRICS
 from labeltree.metrics.search.results_left_out import have_partner, leaves_group_out
 from labeltree.report.charts.bar_charts import DotRow, dot_chart
 from labeltree.report.pages.number_tiles import tiles
-from labeltree.report.pages.opening_sentences import main_sentences
 from labeltree.report.tables.main_numbers import main_numbers_table
 from labeltree.report.tables.metric_table import metric_table, table_cells
+from labeltree.report.verdict import evaluation_verdict
 from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -365,7 +365,7 @@ def test_a_depth_of_a_single_node_has_no_number(under_one: tuple[EmbeddingTable,
         assert not any(math.isnan(result.by_depth[column][1]) for column in result.by_depth)
     shown = {tile.title: tile.number for tile in tiles(found)}
     assert shown["get the right coarsest group"] == percent(found.main.answer_by_depth[1])
-    assert "100% stay" not in " ".join(main_sentences(found, "images"))
+    assert "100% stay" not in " ".join(evaluation_verdict(found, "images"))
 
 
 def test_a_branch_of_a_tree_has_no_number_at_the_depth_of_its_top(

@@ -357,7 +357,7 @@ def test_other_arguments_that_do_not_suit(index: Index, tmp_path: Path) -> None:
         Index.create(index.where, rows(), taxonomy=TREE)
     with pytest.raises(DataError, match="there is no index at"):
         Index.open(tmp_path / "nothing")
-    with pytest.raises(DataError, match="exists and is no index"):
+    with pytest.raises(DataError, match="exists and is not an index"):
         Index.create(tmp_path, rows(), taxonomy=TREE)
     outside = IndexRows(["far"], np.ones((1, 6)))
     with pytest.raises(DataError, match=r"'far' has length 2.449.*outside the Poincaré ball of radius 1"):
@@ -394,9 +394,9 @@ def test_conditions_as_text(index: Index) -> None:
         i % 6 == 0 and i >= 10 for i in range(60)
     )
     for text, message in (
-        ("split", "is no condition"),
+        ("split", "is not a condition"),
         ("price=3", "no column 'price'"),
-        ("year=old", "'old' is no value of column 'year'"),
+        ("year=old", "'old' is not a value of column 'year'"),
     ):
         with pytest.raises(DataError, match=message):
             parse_where([text], index.schema)
@@ -530,7 +530,7 @@ def test_a_table_of_another_program_is_not_overwritten(tmp_path: Path) -> None:
     import pyarrow as pa
 
     lancedb.connect(str(tmp_path / "index")).create_table("rows", data=pa.table({"theirs": [1]}))
-    with pytest.raises(DataError, match="no index of labeltree"):
+    with pytest.raises(DataError, match="not an index of labeltree"):
         Index.create(tmp_path / "index", rows(), taxonomy=TREE, overwrite=True)
     assert lancedb.connect(str(tmp_path / "index")).open_table("rows").count_rows() == 1
 

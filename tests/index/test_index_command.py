@@ -124,7 +124,7 @@ def test_what_makes_no_sense_is_refused(
         (("x",), "no run at 'x'"),
         (("--embeddings", table), "name it with --taxonomy"),
         (("--embeddings", tmp_path / "gone.npz"), "there are no embeddings at"),
-        (("--embeddings", table, "--taxonomy", tmp_path / "tree.json", "--out", tmp_path), "is no index"),
+        (("--embeddings", table, "--taxonomy", tmp_path / "tree.json", "--out", tmp_path), "is not an index"),
     ):
         assert run(*words) == 2, words
         assert message in capsys.readouterr().err, words

@@ -389,7 +389,7 @@ def test_information_on_one_screen(
     assert lt.load(copy).info() == said
     folder = lt.load(copy).export(tmp_path / "model", ["safetensors"])
     card = (folder / "README.md").read_text()
-    assert "| top-1 |" in card
+    assert "| top-1 accuracy |" in card
     assert card.startswith("---\nlibrary_name: labeltree\n")
     for path in (copy, exported, folder):
         assert main(["info", str(path)]) == 0

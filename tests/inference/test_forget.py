@@ -220,9 +220,13 @@ def test_a_test_sample_leaves_the_head_as_it_is(run: Path) -> None:
 
 
 def test_unknown_samples_and_groups_are_named(run: Path) -> None:
-    with pytest.raises(DataError, match=r"'sample-004' is no sample of the run in .* did you mean 'sample-0"):
+    with pytest.raises(
+        DataError, match=r"'sample-004' is not a sample of the run in .* did you mean 'sample-0"
+    ):
         lt.forget(run, samples=["sample-004"])
-    with pytest.raises(DataError, match=r"'patient 99' is no group of the run .* did you mean 'patient 9'"):
+    with pytest.raises(
+        DataError, match=r"'patient 99' is not a group of the run .* did you mean 'patient 9'"
+    ):
         lt.forget(run, groups=["patient 99"])
     with pytest.raises(ValueError, match="nothing to forget"):
         lt.forget(run)

@@ -70,7 +70,7 @@ def test_with_samples_to_calibrate_on_answers_are_promised(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = [str(home / "few.csv"), "--labelled", "--calibrate", str(home / "many.csv")]
-    assert main(words(home, "--data", *table, "--coverage", "0.8")) == 0
+    assert main(words(home, "--data", *table, "--coverage", "0.8", "--full")) == 0
     out, err = capsys.readouterr()
     assert "the first guess is right for 100.0% of the labelled samples" in err
     assert "coverage 0.8" in err
@@ -120,6 +120,8 @@ def test_what_cannot_be_asked_is_refused(home: Path, capsys: pytest.CaptureFixtu
     with pytest.raises(OptionError, match="one of them only"):
         lt.zero_shot(taxonomy=home / "tree.json", encoder=texts)
     assert main(words(home, "--text", "a", "--coverage", "0.8")) == 2
-    assert "--coverage is promised on the samples of --calibrate" in " ".join(capsys.readouterr().err.split())
+    assert "--coverage is calibrated on the samples of --calibrate" in " ".join(
+        capsys.readouterr().err.split()
+    )
     assert main(["predict", "--zero-shot", "--text", "a"]) == 2
     assert "--taxonomy, --encoder" in capsys.readouterr().err

@@ -140,7 +140,7 @@ def test_no_network(cache: Path, index: Index) -> None:
 @pytest.mark.parametrize("name", sorted(PACKAGES))
 def test_they_are_no_data_to_train_on(name: str, cache: Path) -> None:
     assert "Apache-2.0" in get_dataset(name).licence
-    with pytest.raises(DataError, match="is no data set but an encoder's weights; use it with --encoder"):
+    with pytest.raises(DataError, match="is not a data set but an encoder's weights; use it with --encoder"):
         open_source(name)
     assert pretrained.PACKAGES[name].files
 

@@ -153,7 +153,7 @@ def test_partial_data_are_told(tiered: Path, nature: Path, tmp_path: Path) -> No
     clone = tiered / "making-better-mistakes"
     archive = clone / "dataset_splits" / "splits_tiered.zip"
     pack(archive, "splits", {("train", TENCH): ["a.JPEG"], ("train", "n5"): ["b.JPEG"]})
-    refused(r"'train' of '.*splits_tiered.zip' has 'n5', which is no class of '.*tiered_imagenet_isa.txt'")
+    refused(r"'train' of '.*splits_tiered.zip' has 'n5', which is not a class of '.*tiered_imagenet_isa.txt'")
     pack(archive, "splits", {("train", TENCH): ["a.JPEG"]})
     refused(rf"has no images of 2 of 3 classes, '{SETTER}' the first; it is incomplete")
     archive.write_bytes(archive.read_bytes()[:80])
@@ -173,4 +173,4 @@ def test_partial_data_are_told(tiered: Path, nature: Path, tmp_path: Path) -> No
     (folder / "val" / "nat0007").mkdir(parents=True)
     refused(r"val' has no images of 3 of 3 classes, 'nat0000' the first", "inaturalist-2019-h", folder)
     shutil.copytree(folder / "test" / "nat0002", folder / "val" / "nat0007", dirs_exist_ok=True)
-    refused(r"val' has 'nat0007', which is no class of '.*inaturalist19_isa", "inaturalist-2019-h", folder)
+    refused(r"val' has 'nat0007', which is not a class of '.*inaturalist19_isa", "inaturalist-2019-h", folder)

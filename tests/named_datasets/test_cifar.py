@@ -201,7 +201,7 @@ def test_cifar_10_and_its_toys(cache_folder):
         ("python", "cifar-100-python/train", lambda data: data[: len(data) // 2], "read as a pickle"),
         ("python", "cifar-100-python/test", lambda data: old_pickle({"data": 1}), "has no 'coarse_labels'"),
         ("python", "cifar-100-python/test", lambda data: old_pickle([1]), "holds a list"),
-        ("binary", "cifar-100-binary/test.bin", lambda data: data[:-1], "no images of 3,074 bytes"),
+        ("binary", "cifar-100-binary/test.bin", lambda data: data[:-1], "not images of 3,074 bytes"),
         ("binary", "cifar-100-binary/test.bin", lambda data: b"\x14" + data[1:], "labels run from 0 to 20"),
         ("binary", "cifar-100-binary/test.bin", lambda data: b"\x13" + data[1:], "'apple' of 'vehicles_2'"),
         ("python.tar.gz", "cifar-100-python.tar.gz", lambda data: data[:5000], "damaged or half downloaded"),
@@ -234,7 +234,7 @@ def test_a_pickle_that_would_run_something(tmp_path):
 
     folder = write_100(tmp_path / "data")
     (folder / "cifar-100-python" / "train").write_bytes(pickle.dumps({"data": Evil()}, 2))
-    with pytest.raises(DataError, match=r"it names 'posix.mkdir', which is no array"):
+    with pytest.raises(DataError, match=r"it names 'posix.mkdir', which is not an array"):
         open_source("cifar-100", data_path=folder)
     assert not (tmp_path / "made").exists()
     objects = pickle.dumps({"data": np.array([Evil()], dtype=object)}, 2)

@@ -103,7 +103,7 @@ def test_a_machine_without_apt(cache: Path, tmp_path: Path, monkeypatch: pytest.
         (lambda data: gzip.compress(gzip.decompress(data) + b'{"name": 3}\n'), "line 6"),
         (lambda data: gzip.compress(gzip.decompress(data) + b"{\n"), "line 6"),
         (lambda data: gzip.compress(gzip.decompress(data).rsplit(b"\n", 2)[0]), "3 packages where 4"),
-        (lambda data: gzip.compress(gzip.decompress(data).replace(b'"fruit"', b"3")), "a value is no text"),
+        (lambda data: gzip.compress(gzip.decompress(data).replace(b'"fruit"', b"3")), "a value is not text"),
         (lambda data: gzip.compress(gzip.decompress(data).replace(b"plum", b"pl\xff")), "utf-8"),
     ],
 )

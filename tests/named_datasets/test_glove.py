@@ -170,6 +170,6 @@ def test_pip_that_is_absent_slow_or_silent(cache: Path, monkeypatch: pytest.Monk
 def test_it_is_no_data_set_to_train_on() -> None:
     assert get_dataset("glove-50d").licence.startswith("PDDL")
     with pytest.raises(
-        DataError, match="'glove-50d' is no data set but a file of word vectors; the objective"
+        DataError, match="'glove-50d' is not a data set but a file of word vectors; the objective"
     ):
         open_source("glove-50d")

@@ -128,10 +128,10 @@ def test_what_is_half_there(photos, tmp_path):
     write_devkit(root)
     truth = root / "ILSVRC2012_devkit_t12" / "data" / "ILSVRC2012_validation_ground_truth.txt"
     truth.write_text("3\n1\n1001\n1\n")
-    with pytest.raises(DataError, match="line 3: '1001' is no class of"):
+    with pytest.raises(DataError, match="line 3: '1001' is not a class of"):
         open_source("imagenet", data_path=root)
     truth.write_text("3\n1\n")
-    with pytest.raises(DataError, match=r"val_00000003.JPEG' is no validation image that"):
+    with pytest.raises(DataError, match=r"val_00000003.JPEG' is not a validation image that"):
         open_source("imagenet", data_path=root)
     (root / "LOC_val_solution.csv").write_bytes(b"ImageId,PredictionString\n\xff,n1\n")
     with pytest.raises(DataError, match=r"LOC_val_solution.csv' has no column ImageId, or"):
@@ -166,7 +166,7 @@ def test_broken_photographs_are_named(photos):
 
 def test_without_wordnet(photos, wordnet, monkeypatch):
     root = photos(flat=False)
-    with pytest.raises(DataError, match="class 'n09999999' is no noun of the WordNet in"):
+    with pytest.raises(DataError, match="class 'n09999999' is not a noun of the WordNet in"):
         imagenet_taxonomy([KIT_FOX, "n09999999"])
     (wordnet / "data.noun").unlink()
     monkeypatch.setattr("labeltree.datasets.wordnet.INSTALLED", root)

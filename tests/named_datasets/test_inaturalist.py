@@ -185,7 +185,7 @@ def test_damaged_annotations(miniature):
         with pytest.raises(DataError, match=sentence):
             open_source("inaturalist-2021", data_path=root)
     (root / "train.json").write_text(json.dumps(good)[:500])
-    with pytest.raises(DataError, match=r"train.json' is no JSON, or only half of it"):
+    with pytest.raises(DataError, match=r"train.json' is not JSON, or only half of it"):
         open_source("inaturalist-2021", data_path=root)
     (root / "train.json").write_text(json.dumps(good | {"annotations": good["annotations"][1:]}))
     source = open_source("inaturalist-2021", data_path=root)

@@ -82,7 +82,7 @@ def test_lines_of_a_hotel(tmp_path: Path) -> None:
     assert first == Review("hotel_1", "Quiet rooms near the station.", (4, 5, 3, 2, 5, 1, 5))
     assert second == Review("hotel_1", "Noisy. Twice as dear as it says.", (-1, 2, -1, 2, 2, -1, 2))
     assert empty == f"{path}, line 33 (no text)"
-    assert wrong == f"{path}, line 37 ('9' is no rating from 1 to 5)"
+    assert wrong == f"{path}, line 37 ('9' is not a rating from 1 to 5)"
 
 
 def test_json_of_a_hotel(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_beers(tmp_path: Path) -> None:
     assert found[0] == Review("1", "A lot of foam.", (8, 9, 5, 2, 7))
     assert found[1] == Review("2", "two lines of text: or more", (8, -1, 5, 2, 9))
     assert found[2] == f"{path}, line 30 (no text)"
-    assert found[3] == f"{path}, line 44 ('4.2' is no rating from 1 to 5)"
+    assert found[3] == f"{path}, line 44 ('4.2' is not a rating from 1 to 5)"
     assert found[4] == Review("5", "no points", (8, 9, 5, 2, -1))
     assert found[5] == f"{path}, line 72 (no beer/beerId)"
     assert found[6] == Review("6", "the last", (8, 9, 5, 2, 7))

@@ -67,5 +67,5 @@ def test_a_batch_in_an_archive_cannot_claim_any_size(tmp_path, monkeypatch):
         member = tarfile.TarInfo("cifar-10-batches-py/data_batch_1")
         member.size = 1001
         out.addfile(member, io.BytesIO(bytes(1001)))
-    with pytest.raises(DataError, match=r"'data_batch_1' in .*tar.gz' has 1,001 bytes; it is no batch"):
+    with pytest.raises(DataError, match=r"'data_batch_1' in .*tar.gz' has 1,001 bytes; it is not a batch"):
         open_source("cifar-10", data_path=tmp_path)

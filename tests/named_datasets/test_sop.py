@@ -96,7 +96,7 @@ def test_the_authors_lists_are_taken_where_they_are(folder: Path) -> None:
     with pytest.raises(DataError, match=r"line 2: '.*_0\.JPG' is in no list of .*remove that folder"):
         open_source("sop-split2", data_path=folder)
     (root / "sop_split2" / "train_path.json").unlink()
-    with pytest.raises(DataError, match=r"train_path\.json' is no list of files"):
+    with pytest.raises(DataError, match=r"train_path\.json' is not a list of files"):
         open_source("sop-split2", data_path=folder)
 
 

@@ -86,5 +86,7 @@ def test_a_folder_that_cannot_be_written(package, tmp_path, monkeypatch):
 
 def test_it_is_no_data_set(package):
     fetch("wordnet")
-    with pytest.raises(DataError, match="is no data set but a dictionary; 'labeltree taxonomy from-wordnet'"):
+    with pytest.raises(
+        DataError, match="is not a data set but a dictionary; 'labeltree taxonomy from-wordnet'"
+    ):
         open_source("wordnet")

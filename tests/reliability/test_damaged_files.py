@@ -84,7 +84,7 @@ def test_the_fuzz_test_can_fail(fuzz: Fuzzing, monkeypatch: pytest.MonkeyPatch) 
 
     assert faults("x", lambda: 0) == []
     assert faults("x", lambda: write("study/README.md")) == []
-    assert faults("x", lambda: complain("'a' is no table; write it again")) == []
+    assert faults("x", lambda: complain("'a' is not a table; write it again")) == []
     assert faults("x", lambda: 1) == ["exit code 1"]
     assert faults("x", lambda: complain("unexpected KeyError: 'a'")) == ["says 'unexpected KeyError'"]
     assert faults("x", lambda: complain("zlib.error: -3")) == ["says 'zlib'"]
@@ -193,7 +193,7 @@ def test_absurd_numbers(
         ("optimizer: null", "optimizer is empty; give settings below it"),
         ("table: 3", "table is 3; give settings below it"),
         ("sampler: null", "sampler is null, which has the wrong type; its default is 'auto'"),
-        ("hwc: {alpha: null}", "hwc.alpha: null is no value for it"),
+        ("hwc: {alpha: null}", "hwc.alpha: null is not a value for it"),
         ("schedules: {weights.lam: [[0, .inf]]}", "schedules is inf"),
     ],
 )

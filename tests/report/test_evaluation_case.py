@@ -61,5 +61,5 @@ def test_the_differences_to_references_are_drawn_once(
     assert len(calls) == 1
     assert "Training added" in done.headline
     assert done.headline == main_numbers.main_numbers_table(done.result)
-    page = render_report(done.result, case.table, tree, title="Mine", projection="PCA")
+    page = render_report(done.result, case.table, tree, title="Mine", projection="PCA", steps=done.steps)
     assert page == done.report.read_text("utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import torch
 from report_inputs import SMALL, large_result, random_table
 from torch import Tensor
 
+from axe import CHROMIUM, SIZES, faults, read_axe
 from labeltree.evaluation import ProtocolResult, compare, evaluate
 from labeltree.index import Hits
 from labeltree.index.search_results import Answer
@@ -25,7 +25,6 @@ from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 if CHROMIUM is None:
     pytest.skip("no chromium on this machine: install it to test the report in it", allow_module_level=True)
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it drives chromium")
@@ -399,6 +398,15 @@ def test_small_text_stays_readable(show: Any, small: Path) -> None:
         assert [entry for entry in sizes if entry[0] < least] == []
 
 
+def test_all_numbers_unfold_where_a_link_leads_to_them(show: Any, small: Path) -> None:
+    page = show(small)
+    table = page.locator("#numbers table")
+    assert not table.is_visible()
+    page.locator("nav a", has_text="All numbers").click()
+    table.wait_for()
+    assert page.locator("#numbers details").get_attribute("open") is not None
+
+
 def test_it_is_printed_whole(show: Any, small: Path) -> None:
     page = show(small)
     page.emulate_media(media="print")
@@ -429,6 +437,19 @@ def test_keys_reach_everything_and_show_where_they_are(show: Any, small: Path) -
             bare.append(name)
     assert bare == []
     assert {"theme-auto", "unfold", "fold", "viewport", "Map", "Notes and settings"} <= reached
+
+
+@pytest.mark.skipif(read_axe() is None, reason="AXE does not name the file axe.min.js of axe-core")
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_everyone_can_use_them(browser: Any, small: Path, comparison: Path, width: int, scheme: str) -> None:
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+    )
+    page = context.new_page()
+    for path in (small, comparison):
+        page.goto(path.as_uri())
+        assert faults(page, read_axe() or "") == [], path.stem
+    context.close()
 
 
 def test_training_tells_violations_and_versions(show: Any, small: Path) -> None:
@@ -600,7 +621,7 @@ def test_a_wall_of_results_fits_a_telephone(show: Any, tmp_path: Path, scheme: s
     answers = [
         Answer("a dog", "text", hits, dog, "results"),
         Answer(ids[0], "id", hits, dog, "query"),
-        Answer("broken.png", "image", None, problem="it is no image"),
+        Answer("broken.png", "image", None, problem="it is not an image"),
     ]
     pixel = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw=="
     for pictures in (None, lambda asked: dict.fromkeys(asked, pixel)):
@@ -610,6 +631,6 @@ def test_a_wall_of_results_fits_a_telephone(show: Any, tmp_path: Path, scheme: s
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         text = page.locator("body").inner_text()
         assert "a dog" in text
-        assert "it is no image" in text
+        assert "it is not an image" in text
         assert page.locator("img").count() == (0 if pictures is None else 2 * len(nodes) + 1)
         assert faint_texts(page, least=20) == []

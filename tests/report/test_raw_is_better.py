@@ -10,7 +10,7 @@ from report_inputs import SMALL, random_table
 
 from labeltree.evaluation import EvaluationSettings, evaluate
 from labeltree.report.compare_answers import added_by_training, raw_is_better
-from labeltree.report.pages.opening_sentences import main_sentences
+from labeltree.report.pages.opening_sentences import further_sentences
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -21,7 +21,9 @@ def test_the_advice_names_what_is_better_and_comes_only_then() -> None:
     good = replace(bad, embeddings=torch.eye(tree.num_nodes)[bad.nodes], features=None)
     settings = EvaluationSettings(resamples=0)
     advice = raw_is_better(evaluate(bad, tree, baselines={"raw pixels": good}, settings=settings))
-    assert advice.startswith("raw pixels alone give more right answers than the model: top-1 1.0000 and 0.")
+    assert advice.startswith(
+        "raw pixels alone give more right answers than the model: top-1 accuracy 1.0000 and 0."
+    )
     assert "--epochs" in advice
     assert raw_is_better(evaluate(good, tree, baselines={"raw pixels": good}, settings=settings)) == ""
     assert raw_is_better(evaluate(bad, tree, baselines={"other": good}, settings=settings)) == ""
@@ -48,14 +50,16 @@ def test_methods_are_compared_on_the_same_samples_or_by_their_own_intervals() ->
     good = replace(bad, embeddings=torch.eye(tree.num_nodes)[bad.nodes])
     elsewhere = replace(good, instances=good.instances + len(good))
     same, others = (
-        " ".join(main_sentences(evaluate(bad, tree, baselines={"theirs": one}), "images"))
+        " ".join(further_sentences(evaluate(bad, tree, baselines={"theirs": one}), "images"))
         for one in (good, elsewhere)
     )
     assert "points more, so better than this model [" in same
     assert "intervals of the differences on the same images" in same
     assert "points more, so better than this model" in others
     assert "[" not in others
-    assert "as many" in " ".join(main_sentences(evaluate(good, tree, baselines={"theirs": good}), "images"))
+    assert "as many" in " ".join(
+        further_sentences(evaluate(good, tree, baselines={"theirs": good}), "images")
+    )
 
 
 def test_what_training_added_has_the_sign_of_its_interval() -> None:

@@ -109,7 +109,7 @@ def test_nodes_are_integers_also_as_floats() -> None:
     np.testing.assert_allclose(by_both.predict_proba(X), expected.predict_proba(X))
     for wrong in (99, -5):
         nodes[7] = wrong
-        with pytest.raises(ValueError, match=f"label {wrong} is no node"):
+        with pytest.raises(ValueError, match=f"label {wrong} is not a node"):
             TaxonomyClassifier(TREE).fit(X, nodes)
     with pytest.raises(ValueError, match="continuous"):
         TaxonomyClassifier(TREE).fit(X, nodes + 0.5)

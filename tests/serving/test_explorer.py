@@ -498,7 +498,7 @@ def test_what_others_wrote_into_the_file_stays(client: TestClient, corrections: 
         ("sample\nx\n", "no column 'label'"),
         ("sample,label,suggested,decision,Label\n", "more than one column 'label'"),
         ("", "no column 'sample'"),
-        (HEAD + '"a,b\n', "it is no CSV"),
+        (HEAD + '"a,b\n', "it is not CSV"),
         (HEAD + "\udcff,b\n", "not text in UTF-8"),
     ],
 )

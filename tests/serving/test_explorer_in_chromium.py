@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import csv
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from explorer_inputs import ColourEngine, make_show, square, with_dials
+from explorer_inputs import ColourEngine, make_show, square, with_dials, with_search
+
+from axe import CHROMIUM, SIZES, faults, read_axe
+from labeltree.errors import DataError
 
 pytestmark = pytest.mark.slow
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 if CHROMIUM is None:
     pytest.skip("no chromium on this machine: install it to test the explorer", allow_module_level=True)
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it drives chromium")
@@ -110,6 +111,16 @@ def settled(page: Any) -> Any:
     page.locator("#method").select_option("PCA")
     page.locator("#note", has_text="variance").wait_for()
     return ready(page)
+
+
+@pytest.mark.skipif(read_axe() is None, reason="AXE does not name the file axe.min.js of axe-core")
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_everyone_can_use_it(serve: Any, visit: Any, show: Any, width: int, scheme: str) -> None:
+    size = {"width": width, "height": 860}
+    page = ready(visit(serve(show), viewport=size, color_scheme=scheme, bypass_csp=True))
+    for pane in ("samples", "node", "review"):
+        page.locator(f"#tab-{pane}" if width > 1000 else f"#panes [data-pane={pane}]").click()
+        assert faults(page, read_axe() or "") == [], pane
 
 
 def test_an_image_is_searched_by(serve: Any, visit: Any, show: Any) -> None:
@@ -377,6 +388,33 @@ def test_the_review_stays_open_and_its_keys_act_in_it_alone(serve: Any, visit: A
     page.locator("#review .done button").click()
     page.locator("#progress", has_text="0 of 2 decided").wait_for()
     page.locator("#review dl", has_text="warm › orange").wait_for()  # what was taken back
+
+
+def test_suspects_are_looked_for_from_the_page(serve: Any, visit: Any, show: Any, tmp_path: Path) -> None:
+    wait = threading.Event()
+    show = with_search(show, tmp_path / "found.csv", [DataError("5 labels are too few"), wait])
+    page = ready(visit(serve(show)))
+    assert page.locator("#about").inner_text() == (
+        "Predictions by a linear probe on the features, judged on the split test. "
+        "Index version 0, last changed 2026-01-02 03:04 UTC; up to date."
+    )
+    assert page.locator("#colour option[value=suspect]").is_disabled()
+    page.locator("#tab-review").click()
+    page.locator("#find-suspects").click()
+    page.locator("#review [role=alert]", has_text="It could not be done: 5 labels are too few.").wait_for()
+    page.locator("#find-suspects", has_text="Look again").click()
+    page.locator("#review [role=status]", has_text="reading").wait_for()
+    assert page.locator("#review progress").get_attribute("value") == "0.25"
+    wait.set()
+    page.locator("#review .decide").wait_for()
+    assert page.locator("#tab-review").inner_text() == "Review (2)"
+    assert not page.locator("#colour option[value=suspect]").is_disabled()
+    page.keyboard.press("a")
+    page.locator("#review dl", has_text="warm › orange").wait_for()
+    with (tmp_path / "found.csv").open(encoding="utf-8") as file:
+        assert [row["decision"] for row in csv.DictReader(file)] == ["accept"]
+    page.locator("#order").select_option("wrong")
+    assert page.locator("#nodes .node b").all_inner_texts()[1] == "warm"  # its one wrong answer
 
 
 def test_what_was_taken_back_by_others_can_be_taken_back(serve: Any, visit: Any, show: Any) -> None:

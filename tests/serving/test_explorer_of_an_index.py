@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -67,6 +68,24 @@ def test_a_change_of_the_index_is_told(index: Index, tmp_path: Path) -> None:
     index.delete([str(show.collection.ids[0])])
     assert show.info(None).changed
     assert 0 not in show.collection.nearest(np.asarray(show.collection.vectors[:1]), 5, None)[0].rows
+
+
+def test_suspects_are_found_in_the_index(index: Index, tmp_path: Path) -> None:
+    show, _ = open_show(index.where, images=[tmp_path / "data"], settings=ServiceSettings())
+    assert show.info(None).changed_at.endswith(" UTC")
+    assert show.suspect_search is not None
+    assert (show.info(None).suspects, show.info(None).corrections) == (0, None)
+    with TestClient(create_explorer(show, None), base_url="http://localhost") as client:
+        assert client.get("/api/suspects").json()["state"] == "absent"
+        assert client.post("/api/suspects").json()["possible"]
+        for thread in threading.enumerate():
+            if thread.name == "suspects":
+                thread.join(60)
+        assert client.get("/api/suspects").json()["problem"] == ""
+        first = client.get("/api/review").json()["items"][0]
+    assert first["sample"]["id"] == "sample 000"
+    assert first["suggested_path"] == ["warm", "red"]
+    assert show.info(None).corrections == "reviewed.csv"
 
 
 def test_without_an_index_there_is_a_sentence(tmp_path: Path) -> None:

@@ -313,7 +313,7 @@ def test_class_embeddings() -> None:
     ) as error:
         dag.class_embeddings(dag.encode(["k", "y", "w", "v", "x"]))
     assert "project('odir')" in str(error.value)
-    with pytest.raises(TaxonomyError, match="'r1/a' is no leaf"):
+    with pytest.raises(TaxonomyError, match="'r1/a' is not a leaf"):
         dag.class_embeddings(dag.encode(["a"]))
     with pytest.raises(TaxonomyError, match="given twice"):
         dag.class_embeddings(dag.leaves[[0, 0]])

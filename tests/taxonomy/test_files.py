@@ -223,7 +223,7 @@ def test_the_saved_form_is_plain_data() -> None:
     document["names"].append("changed")
     assert tree.names == ["root", "a", "b", "c"]
     with pytest.raises(
-        TaxonomyError, match="this is no saved taxonomy: its 'format' is not 'labeltree taxonomy'"
+        TaxonomyError, match="this is not a saved taxonomy: its 'format' is not 'labeltree taxonomy'"
     ):
         Taxonomy.from_dict({"names": ["a"]})
 

@@ -312,7 +312,7 @@ HOSTILE = {
         "its context is at 'http",
     ),
     "import.jsonld": ('{"@context": {"@import": "http://e.org/c"}}', "its context is at 'http://e.org/c'"),
-    "line.nt": ("<a> <b> .", "line 1: '<a> <b> .' is no statement of N-Triples"),
+    "line.nt": ("<a> <b> .", "line 1: '<a> <b> .' is not a statement of N-Triples"),
     "two.nex": (
         "#NEXUS\nbegin trees;\ntree a = (x,y);\ntree b = (x,y);\nend;",
         "line 4: a second tree begins",

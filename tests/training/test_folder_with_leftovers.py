@@ -35,7 +35,7 @@ def test_leftovers_are_no_classes_and_broken_files_are_listed(
     assert [Path(row["name"]).name for row in rows] == [f"broken{number}.jpg" for number in range(7)]
     assert {row["reason"] for row in rows} == {"it is not an image in a format that can be read"}
     summary = json.loads(run.data.read_text("utf-8"))
-    assert "1 folder holds no image and is no class: 'new'" in summary["notes"]
+    assert "1 folder holds no image and is not a class: 'new'" in summary["notes"]
     assert any("7 of 68 images" in note for note in summary["notes"])
     assert "unreadable.csv in the run folder lists the 7 that cannot be read" in summary["notes"]
     assert run.load_taxonomy().names[1:] == [

@@ -86,7 +86,7 @@ def test_round_trip(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
         ),
         ("data: x\nepochs: many\n", "epochs: expected a whole number or null; got many"),
         ("- a\n- b\n", "must hold settings by name"),
-        ("data: [x\n", "line [12] is no YAML"),
+        ("data: [x\n", "line [12] is not YAML"),
         ("epochs: 3\n", "data"),
     ],
 )

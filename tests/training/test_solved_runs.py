@@ -196,7 +196,7 @@ def test_a_damaged_head_is_named(run: Path, tmp_path: Path) -> None:
     state = {k: v[:2] if k.endswith("weight") else v for k, v in own.state_dict().items()}
     with pytest.raises(RuntimeError, match="weight"):
         own.load_state_dict(state)
-    with pytest.raises((DataError, RunError), match="no nodes of its taxonomy"):
+    with pytest.raises((DataError, RunError), match="not nodes of its taxonomy"):
         own.make_room({k: v + 99 if k.endswith("classes") else v for k, v in own.state_dict().items()})
 
 

@@ -35,7 +35,8 @@ def suspects(options: SuspectsOptions) -> Suspects:
         ValueError: If a setting is out of range, `out` does not end in `.csv`, or a taxonomy is given for a
             run or an index.
     """
-    from labeltree.curation.suspects import check_free, find_suspects, write_suspects
+    from labeltree.curation.suspects import check_free, write_suspects
+    from labeltree.curation.table_suspects import find_table_suspects
     from labeltree.decisions.classifiers import features_as_embeddings
     from labeltree.runs import RunFolder
 
@@ -47,27 +48,7 @@ def suspects(options: SuspectsOptions) -> Suspects:
     table = _open_samples(what, options, progress=options.progress, verify=options.verify)
     if RunFolder(as_place(what)).ridge.is_file():  # embeddings are solved from the labels, wrong ones, too
         table = features_as_embeddings(table)
-    suspected = find_suspects(
-        table.vectors,
-        table.embeddings,
-        table.nodes,
-        table.tree,
-        geometry=table.space,
-        ids=table.names,
-        paths=None if table.paths is None else table.paths.tolist(),
-        contents=None if table.contents is None else table.contents.tolist(),
-        groups=table.groups,
-        split=table.split,
-        only_split=options.split,
-        within=None if options.within is None else table.tree.find(options.within),
-        ranking=options.ranking,
-        k=options.k,
-        folds=options.folds,
-        fewest=options.fewest,
-        least_score=options.least_score,
-        seed=options.seed,
-        progress=options.progress,
-    )
+    suspected = find_table_suspects(table, options)
     if options.out is not None:
         write_suspects(suspected, options.out)
     return suspected

@@ -131,7 +131,7 @@ def _moved_to_taxonomy(
         run, file = RunFolder(path), files.get(Path(path).resolve())
         if not run.encoder.is_file():  # a table, or an evaluation without its run
             if file is not None:
-                raise ValueError(f"there is a mapping of '{path}', which is no run")
+                raise ValueError(f"there is a mapping of '{path}', which is not a run")
             return path
         if file is None and run.load_taxonomy() == judge and run.outcomes.is_file():
             return path

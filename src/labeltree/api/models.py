@@ -60,7 +60,7 @@ def train(
         out: The run folder; None = `runs/` and the name of the data.
         config: a recipe to start from: a YAML file, or the name of a recipe that comes with labeltree.
         progress_bar: Show a progress bar.
-        folds: cross-validation: train a run for each of so many parts of the samples, which tests it;
+        folds: cross-validation: train one run for each of this many folds, tested on that fold;
             `evaluate` makes one result of all. None = one run.
         on_data: Called with a summary of the data, which also lists what cannot be measured on them;
             None = warnings are logged.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from labeltree.options.schema import OptionField, Options, list_options, with_flags
+from labeltree.options.schema import Option, OptionField, Options, list_options, with_flags
 from labeltree.options.shared import Quiet
 
-__all__ = ["Display", "add_action", "add_options", "make_parser", "read_options"]
+__all__ = ["AsJson", "Display", "Full", "add_action", "add_options", "make_parser", "read_options"]
 
 Schema = TypeVar("Schema", bound=Options)
 
@@ -20,6 +20,20 @@ class Display:
     """What a command shows while it works."""
 
     quiet: Quiet = False
+
+
+@dataclass(frozen=True)
+class Full:
+    """How much a command prints of what came out."""
+
+    full: Annotated[bool, Option("print everything, not only what matters first")] = False
+
+
+@dataclass(frozen=True)
+class AsJson:
+    """In which form a command prints what came out."""
+
+    json: Annotated[bool, Option("print one JSON document instead of text")] = False
 
 
 def make_parser(

@@ -26,7 +26,7 @@ EPILOG = """a first run:
   labeltree train --data photos/                         nested folders are the taxonomy
   labeltree evaluate runs/photos                         writes metrics.json and report.html
 
-'labeltree COMMAND --help' tells more about a command. With --debug, an error shows its traceback."""
+'labeltree COMMAND --help' explains a command. With --debug, an error shows its traceback."""
 
 
 _LONGEST = 2000  # maximum number of characters of an error message

@@ -1,11 +1,12 @@
-"""What commands say and print that can write a folder of parts."""
+"""What several commands print: one JSON document, and what is said of a folder of parts."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,7 +14,14 @@ if TYPE_CHECKING:
     from labeltree.inference.bulk import BulkDone
     from labeltree.progress import Progress
 
-__all__ = ["folder_help", "parts_progress", "print_parts"]
+__all__ = ["folder_help", "parts_progress", "print_json", "print_parts"]
+
+
+def print_json(content: Any) -> None:
+    """Print one JSON document; numbers that are not defined become null."""
+    from labeltree.runs.run_folder import plain_json
+
+    print(json.dumps(plain_json(content), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def folder_help(rows: str) -> str:

@@ -28,6 +28,7 @@ from labeltree.options.curation import SuspectsOptions
 from labeltree.options.schema import describes
 from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.naming import last_names
 
 __all__ = [
     "COLUMNS",
@@ -126,21 +127,37 @@ class Suspects:
 
     def summary(self) -> str:
         """For people: how many there are, by kind, and how many labels are contradicted."""
-        kinds = Counter(one.kind for one in self.found)
-        listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
         lines = [
-            f"{len(self.found):,} of {self.judged:,} labels look wrong{f' ({listed})' if listed else ''}",
+            self._count(),
             self.contradicted.sentence(),
             *self.notes,
         ]
         return "\n".join(lines)
 
-    def table(self, top: int = 20) -> str:
-        """The first suspects as text in columns."""
+    def verdict(self) -> list[str]:
+        """How many labels look wrong, and which pair of classes most of them are, a sentence each."""
+        said = [f"{self._count()}."]
+        if self.contradicted.count is not None:
+            count = self.contradicted.count
+            said.append(f"For {count:,}, classifier and neighbours confidently agree on another class.")
+        pairs = Counter(tuple(sorted((one.label, one.suggested))) for one in self.found if one.suggested)
+        if pairs and (most := min(pairs.items(), key=lambda item: (-item[1], item[0])))[1] > 1:
+            first, second = last_names(*most[0])
+            said.append(f"Most often it is {first} ↔ {second}: {most[1]:,} of {len(self.found):,}.")
+        return said
+
+    def _count(self) -> str:
+        """How many labels look wrong, by kind."""
+        kinds = Counter(one.kind for one in self.found)
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
+        return f"{len(self.found):,} of {self.judged:,} labels look wrong{f' ({listed})' if listed else ''}"
+
+    def table(self, top: int = 20, *, reasons: bool = True) -> str:
+        """The first suspects as text in columns; the reasons can be left out."""
         shown = self.found[:top]
         if not shown:
-            return "no label looks wrong"
-        cells = [["score", "depth", "sample", "label", "suggested", "reason"]]
+            return "no label looks wrong" if not self.found else f"{len(self.found):,} are not shown"
+        cells = [["score", "depth", "sample", "label", "suggested", "reason" if reasons else ""]]
         cells += [
             [
                 f"{s.score:.3f}",
@@ -148,7 +165,7 @@ class Suspects:
                 _shorten(s.sample, 32),
                 _shorten(s.label, 36),
                 _shorten(s.suggested or "?", 36),
-                s.reason,
+                s.reason if reasons else "",
             ]
             for s in shown
         ]

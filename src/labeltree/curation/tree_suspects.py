@@ -121,7 +121,7 @@ def find_tree_suspects(
     if not 0 < level < 1 or not 0.5 < apart < 1:
         raise ValueError(f"level {level} must lie between 0 and 1, apart {apart} between 0.5 and 1")
     if wrong := [kind for kind in kinds if kind not in KINDS]:
-        raise ValueError(f"{wrong[0]!r} is no kind of suspect; there are {', '.join(KINDS)}")
+        raise ValueError(f"{wrong[0]!r} is not a kind of suspect; there are {', '.join(KINDS)}")
     known = (nodes > 0).nonzero()[:, 0]
     if not len(known):
         raise DataError("no sample has a label, so nothing can be said about the tree")

@@ -129,14 +129,15 @@ class Corrections:
             raise DataError(f"no table of corrections at '{path}'")
         text = read_text(path, _READER).removeprefix("\ufeff")
         delimiter = max(_DELIMITERS, key=text.split("\n", 1)[0].count)
-        with _READER.reading(path, "it is no CSV"):
+        with _READER.reading(path, "it is not CSV"):
             lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
         names = [name.strip().lower() for name in lines[0]] if lines else []
         missing = [column for column in COLUMNS if column not in names]
         if missing:
             raise DataError(
-                f"'{path}' is no table of corrections: it has no column {' or '.join(map(repr, missing))}; "
-                f"'labeltree suspects' writes one, with {', '.join(COLUMNS)}"
+                f"'{path}' is not a table of corrections: it has no column "
+                f"{' or '.join(map(repr, missing))}; 'labeltree suspects' writes one, with "
+                f"{', '.join(COLUMNS)}"
             )
         double = [column for column in (*COLUMNS, CONTENT) if names.count(column) > 1]
         if double:

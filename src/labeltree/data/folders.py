@@ -126,8 +126,8 @@ def _without_images(empty: Sequence[tuple[str, ...]]) -> list[str]:
     """A sentence on the folders that hold no image, if there are any."""
     if not empty:
         return []
-    what = "1 folder holds no image and is no class" if len(empty) == 1 else ""
-    what = what or f"{len(empty):,} folders hold no image and are no classes"
+    what = "1 folder holds no image and is not a class" if len(empty) == 1 else ""
+    what = what or f"{len(empty):,} folders hold no image and are not classes"
     return [f"{what}: {some(map(join_path, empty))}"]
 
 

@@ -186,7 +186,7 @@ def register_download(name: str, *, what: str, summary: str, licence: str, size:
     """
 
     def refuse(**_: object) -> Source:
-        raise DataError(f"'{name}' is no data set but {what}")
+        raise DataError(f"'{name}' is not a data set but {what}")
 
     register_dataset(name, summary=summary, licence=licence, size=size, fetch=fetch)(refuse)
     _entries[name] = dataclasses.replace(_entries[name], is_data=False)

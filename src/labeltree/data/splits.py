@@ -242,7 +242,7 @@ def _find_named(names: list[str], learned: Tensor, source: Source) -> Tensor:
     try:
         nodes = tree.encode(names).unique()  # type: ignore[no-untyped-call]
     except TaxonomyError as error:
-        raise TaxonomyError(f"unseen_classes names something that is no node: {error}") from error
+        raise TaxonomyError(f"unseen_classes names something that is not a node: {error}") from error
     if bool((nodes < 0).any()):
         raise DataError("unseen_classes has an empty name; name nodes by path or name")
     present = covered_nodes(learned, tree)

@@ -352,9 +352,9 @@ def _check_settings(path: Path, encoding: str | None, sheet: str | None) -> str:
     """The suffix of a table without that of its packing; settings that have no effect are refused."""
     kind, packing = split_packed(path)
     if sheet is not None and kind not in _SHEETS:
-        raise DataError(f"table.sheet is '{sheet}', but '{path}' is no workbook (.xlsx); leave it out")
+        raise DataError(f"table.sheet is '{sheet}', but '{path}' is not a workbook (.xlsx); leave it out")
     if encoding is not None and kind in (*_SHEETS, *PARQUET):
-        raise DataError(f"table.encoding is '{encoding}', but '{path}' is no text; leave it out")
+        raise DataError(f"table.encoding is '{encoding}', but '{path}' is not text; leave it out")
     if packing and kind not in (*_TEXTS, *_RECORDS):
         raise DataError(f"'{path}' is packed, and {kind or 'such'} files are read as they are; unpack it")
     return kind

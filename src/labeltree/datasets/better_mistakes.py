@@ -143,7 +143,7 @@ def _walk_split(path: Path, part: str, classes: Collection[str], edges: Path) ->
 def _check_classes(where: str, present: Collection[str], classes: Collection[str], edges: Path) -> None:
     """Check that a split has images of all classes and of nothing else."""
     if strange := sorted(set(present) - set(classes)):
-        raise DataError(f"{where} has '{strange[0]}', which is no class of '{edges}'")
+        raise DataError(f"{where} has '{strange[0]}', which is not a class of '{edges}'")
     if lacking := sorted(set(classes) - set(present)):
         raise DataError(
             f"{where} has no images of {len(lacking)} of {len(classes)} classes, '{lacking[0]}' the first; "

@@ -150,7 +150,7 @@ def _read_batches(file: Path, layout: Layout) -> Iterator[Batch]:
                 name = member.name.rpartition("/")[2]
                 if name in names and member.isfile():
                     if member.size > _LARGEST:
-                        raise DataError(f"'{name}' in '{file}' has {member.size:,} bytes; it is no batch")
+                        raise DataError(f"'{name}' in '{file}' has {member.size:,} bytes; it is not a batch")
                     content = archive.extractfile(member)
                     assert content is not None
                     contents[name] = content.read()
@@ -181,7 +181,7 @@ def _parse_bytes(data: bytes, where: str, columns: int) -> tuple[np.ndarray, np.
     """Parse rows of label bytes and pixels, the latter channel by channel."""
     width = columns + math.prod(_SHAPE)
     if not data or len(data) % width:
-        raise DataError(f"'{where}' has {len(data):,} bytes, which are no images of {width:,} bytes each")
+        raise DataError(f"'{where}' has {len(data):,} bytes, which are not images of {width:,} bytes each")
     rows = np.frombuffer(data, np.uint8).reshape(-1, width)
     return rows[:, columns:].reshape(-1, *_SHAPE), rows[:, :columns].astype(np.int64)
 

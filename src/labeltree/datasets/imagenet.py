@@ -132,7 +132,7 @@ def _flat(val: Path, path: Path) -> Iterator[tuple[str, str]]:
     for file in files:
         name = os.path.splitext(os.path.basename(file))[0]
         if name not in classes:
-            raise DataError(f"'{file}' is no validation image that '{path}' has the class of")
+            raise DataError(f"'{file}' is not a validation image that '{path}' has the class of")
         yield file, classes[name]
 
 
@@ -158,7 +158,7 @@ def _truth(path: Path) -> dict[str, str]:
     classes = {}
     for number, line in enumerate(truth.read_text("ascii", "replace").split(), 1):
         if not line.isdigit() or int(line) not in wnid_of:
-            raise DataError(f"'{truth}', line {number}: {line!r} is no class of '{meta}'")
+            raise DataError(f"'{truth}', line {number}: {line!r} is not a class of '{meta}'")
         classes[f"ILSVRC2012_val_{number:08d}"] = wnid_of[int(line)]
     return classes
 

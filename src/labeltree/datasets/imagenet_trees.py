@@ -122,7 +122,7 @@ def _synsets(wnids: Iterable[str] | None, wordnet: str | Path | None) -> tuple[W
     for wnid in chosen:
         synsets_of = nouns.find(wnid)
         if not synsets_of:
-            raise DataError(f"class '{wnid}' is no noun of the WordNet in '{nouns.folder}'")
+            raise DataError(f"class '{wnid}' is not a noun of the WordNet in '{nouns.folder}'")
         synsets[f"{wnid} {nouns.synsets[synsets_of[0]].words[0].replace('_', ' ')}"] = synsets_of[0]
     return nouns, synsets
 

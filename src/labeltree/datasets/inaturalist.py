@@ -161,7 +161,9 @@ def read_inaturalist(path: Path, edition: Edition) -> ListedImages:
 def _read(path: Path) -> dict[str, Any]:
     document = _json(path)
     if not isinstance(document, dict) or not all(_are_objects(document.get(key)) for key in _KEYS):
-        raise DataError(f"'{path}' does not hold lists of {', '.join(_KEYS)}; it is no file of annotations")
+        raise DataError(
+            f"'{path}' does not hold lists of {', '.join(_KEYS)}; it is not a file of annotations"
+        )
     return document
 
 
@@ -174,7 +176,7 @@ def _json(path: Path) -> Any:
         with path.open(encoding="utf-8") as file:
             return json.load(file, object_hook=_keep_needed)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"'{path}' is no JSON, or only half of it: {error}") from error
+        raise DataError(f"'{path}' is not JSON, or only half of it: {error}") from error
     except OSError as error:
         raise DataError(f"'{path}' cannot be read: {error.strerror}") from error
 
@@ -197,7 +199,7 @@ def _categories(edition: Edition, path: Path, train: dict[str, Any]) -> Sequence
         )
     categories: Sequence[dict[str, Any]] = _json(file)
     if not _are_objects(categories) or not _has_ranks(categories):
-        raise DataError(f"'{file}' is no list of categories with their ranks")
+        raise DataError(f"'{file}' is not a list of categories with their ranks")
     return categories
 
 

@@ -121,7 +121,7 @@ def _authors_split(kept: Listing, folder: Path) -> Strings:
         try:
             side.update(dict.fromkeys(json.loads(file.read_text("utf-8")), split))
         except (OSError, ValueError, TypeError) as error:
-            raise DataError(f"'{file}' is no list of files: {error}") from error
+            raise DataError(f"'{file}' is not a list of files: {error}") from error
     for row, file_name in enumerate(kept.texts("file")):
         if file_name not in side:
             raise kept.error(

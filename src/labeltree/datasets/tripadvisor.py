@@ -71,7 +71,7 @@ def _parse_json(path: Path) -> Iterator[Review | str]:
     try:
         document = json.loads(path.read_bytes().decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
-        yield f"all of {path}, which is no JSON ({error})"
+        yield f"all of {path}, which is not JSON ({error})"
         return
     reviews = document.get("Reviews") if isinstance(document, dict) else None
     if not isinstance(reviews, list):

@@ -233,7 +233,7 @@ def classifier_from(
         or classes.dtype != torch.int64
         or set(tensors) != {"classes", *rest}
     ):
-        raise DataError("these are no tensors of a classifier: classes with weight and bias, or prototypes")
+        raise DataError("these are not tensors of a classifier: classes with weight and bias, or prototypes")
     for name, axes in rest.items():
         tensor = tensors[name]
         sizes = [

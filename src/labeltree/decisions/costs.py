@@ -227,11 +227,13 @@ def read_costs(path: str | Path, classes: ClassNodes) -> Tensor:
         TaxonomyError: If a name is not in the taxonomy.
     """
     path, taxonomy = Path(path), classes.taxonomy
-    with _COSTS.reading(path, "it is no table (.csv)"):
+    with _COSTS.reading(path, "it is not a table (.csv)"):
         lines = io.StringIO(read_text(path, _COSTS), newline="")
         rows = [row for row in csv.reader(lines) if any(cell.strip() for cell in row)]
     if len(rows) < 2 or len(rows[0]) < 2:
-        raise DataError(f"'{path}' is no table of costs: a first row of truths, then a row for each answer")
+        raise DataError(
+            f"'{path}' is not a table of costs: a first row of truths, then a row for each answer"
+        )
     try:
         truths = taxonomy.encode(rows[0][1:]).tolist()
         answers = taxonomy.encode([row[0] for row in rows[1:]]).tolist()

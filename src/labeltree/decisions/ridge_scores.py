@@ -70,7 +70,7 @@ def ridge_scores_from(tensors: Mapping[str, Tensor]) -> RidgeScores:
         DataError: If a tensor is missing, or has the wrong shape or dtype.
     """
     if set(tensors) - {"frequencies"} != set(_NAMES):
-        raise DataError("these are no tensors of the scores of a ridge head")
+        raise DataError("these are not tensors of the scores of a ridge head")
     scores = RidgeScores(**tensors)
     count = scores.weight.shape[-1]
     wanted = {"columns": (len(scores.classes),), "bias": (count,), "calibration": (2, count)}

@@ -184,7 +184,7 @@ def _like_groups(table: EmbeddingTable) -> list[str]:
         count = len(np.unique(values))
         if _INDIVIDUALS.search(name) and 1 < count < len(values):
             notes.append(
-                f"The column '{name}' is kept, but its {count:,} values are no groups here: intervals and "
+                f"The column '{name}' is kept, but its {count:,} values are not groups here: intervals and "
                 "retrieval take every sample as independent. If samples with equal values are not, say so: "
                 f"--group-column {shlex.quote(name)} (of a run, in training: --table.group_column)."
             )

@@ -370,5 +370,5 @@ def _notes(results: Sequence[EvaluationResult], pooled: Outcomes) -> list[str]:
         "differ is in the numbers of the single folds, and no estimate of it from one cross-validation is "
         "without bias (Bengio & Grandvalet 2004).",
         "Retrieval searched within the test samples of each fold, so among fewer samples than there are in "
-        "all. Numbers that are no means over samples (AUROC, CPCC) are means over the folds.",
+        "all. Numbers that are not means over samples (AUROC, CPCC) are means over the folds.",
     ]

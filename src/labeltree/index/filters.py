@@ -239,7 +239,7 @@ def parse_where(texts: Sequence[str], schema: pa.Schema) -> dict[str, object]:
     for text in texts:
         match = _TEXT.fullmatch(text)
         if match is None:
-            raise DataError(f"'{text}' is no condition; write one such as split=test or year>=2020")
+            raise DataError(f"'{text}' is not a condition; write one such as split=test or year>=2020")
         column, sign, value = match["column"], match["operator"], match["value"]
         if column not in schema.names:
             raise DataError(f"the index has no column '{column}'; it has {', '.join(sorted(schema.names))}")
@@ -255,7 +255,7 @@ def parse_where(texts: Sequence[str], schema: pa.Schema) -> dict[str, object]:
                     return int(word)
                 return float(word) if pa.types.is_floating(kind) else word
             except (ValueError, KeyError):
-                raise DataError(f"'{word}' is no value of column '{column}', which holds {kind}") from None
+                raise DataError(f"'{word}' is not a value of column '{column}', which holds {kind}") from None
 
         if sign in ("=", "=="):
             words = [value] if pa.types.is_string(kind) and "," not in value else value.split(",")

@@ -74,7 +74,7 @@ def check_free(where: str | Path, *, overwrite: bool) -> None:
         if not overwrite:
             raise index_exists(where, "name another folder")
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"'{where}' exists and is no index; name a folder that is new or empty")
+        raise DataError(f"'{where}' exists and is not an index; name a folder that is new or empty")
 
 
 def matrix_folders(store: Store) -> list[Path]:
@@ -87,7 +87,7 @@ def _check_folder(where: str | Path) -> None:
     if "://" in str(where):
         scheme = str(where).split("://")[0]
         raise DataError(
-            f"'{scheme}://' is no place for an index; name a folder, or postgresql://... or qdrant+http://..."
+            f"'{scheme}://' is not a place for an index; name a folder, or postgresql://... or qdrant+http://..."
         )
 
 

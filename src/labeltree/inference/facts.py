@@ -258,11 +258,11 @@ def _metrics(run: TrainedRun, kept: Facts | None) -> Facts | None:
     main = result.main
     space = main.classifier.space.name
     numbers = [
-        _number(title, main.answer_score(metric), main.answer_interval(metric))
+        _number(metric, title, main.answer_score(metric), main.answer_interval(metric))
         for metric, title in _METRICS.items()
     ]
     numbers += [
-        _number(title, main.score(metric, space), main.interval(metric, space))
+        _number(metric, title, main.score(metric, space), main.interval(metric, space))
         for metric, title in _RETRIEVAL.items()
     ]
     return {
@@ -275,6 +275,6 @@ def _metrics(run: TrainedRun, kept: Facts | None) -> Facts | None:
     }
 
 
-def _number(title: str, value: float, ends: tuple[float, float]) -> Facts:
+def _number(metric: str, title: str, value: float, ends: tuple[float, float]) -> Facts:
     plain = [None if math.isnan(number) else number for number in (value, *ends)]
-    return {"name": title, "value": plain[0], "low": plain[1], "high": plain[2]}
+    return {"metric": metric, "name": title, "value": plain[0], "low": plain[1], "high": plain[2]}

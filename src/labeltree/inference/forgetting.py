@@ -145,8 +145,8 @@ def _corrected(folder: RunFolder) -> set[str]:
 
 def _unknown(what: str, names: Sequence[str], folder: RunFolder) -> str:
     if len(names) == 1:
-        return f"'{names[0]}' is no {what} of the run in '{folder.path}'"
-    return f"{some(names, 3)} are no {what}s of the run in '{folder.path}'"
+        return f"'{names[0]}' is not a {what} of the run in '{folder.path}'"
+    return f"{some(names, 3)} are not {what}s of the run in '{folder.path}'"
 
 
 def _near(name: str, known: Collection[str]) -> str:
@@ -361,7 +361,7 @@ def _copy_table(
     """Write the rows of a CSV file that are kept, if there is one, and of them some columns."""
     if not file.is_file():
         return
-    with _TABLE.reading(file, "it is no CSV"):
+    with _TABLE.reading(file, "it is not CSV"):
         table = csv.DictReader(io.StringIO(read_text(file, _TABLE), newline=""))
         names = [name for name in table.fieldnames or () if columns is None or name in columns]
         rows = [row for row in table if keeps(row)]

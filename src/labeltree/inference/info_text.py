@@ -9,8 +9,9 @@ from typing import Any
 
 from labeltree.errors import typed
 from labeltree.inference.facts import Facts, what_it_reads
+from labeltree.metrics.catalogue import metric_name
 
-__all__ = ["file_sizes", "info_text", "number_text", "size_text", "threshold_text"]
+__all__ = ["file_sizes", "info_text", "number_name", "number_text", "size_text", "threshold_text"]
 
 _WIDTH = 100
 _NAME = 13
@@ -126,7 +127,7 @@ def _metric_parts(metrics: Mapping[str, Any] | None, folder: Path) -> list[tuple
         f"{metrics['samples']:,} samples of split {metrics['split']}, classifier {metrics['classifier']}, "
         f"{metrics['confidence']:.0%} intervals"
     )
-    rows = [f"{number['name']} {number_text(number)}" for number in metrics["numbers"]]
+    rows = [f"{number_name(number)} {number_text(number)}" for number in metrics["numbers"]]
     depths = ", ".join("–" if value is None else f"{value:.3f}" for value in metrics["by_depth"])
     return [
         ("metrics", head),
@@ -140,6 +141,11 @@ def threshold_text(value: float | None, missing: str, digits: int) -> str:
     if value is None:
         return missing
     return f"{value:.{digits}f}" if value > 0 else "0 (no answer is coarser than a class)"
+
+
+def number_name(number: Mapping[str, Any]) -> str:
+    """The name of a number of the evaluation; exports of earlier versions have but a title of it."""
+    return metric_name(number["metric"]) if "metric" in number else str(number["name"])
 
 
 def number_text(number: Mapping[str, Any]) -> str:

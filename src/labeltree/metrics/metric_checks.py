@@ -67,7 +67,7 @@ def check_nodes(name: str, nodes: Tensor, taxonomy: AnyTaxonomy) -> None:
         raise ValueError(
             f"{name} holds {int(nodes[row])} in row {row}; "
             f"expected nodes of the taxonomy, 0 to {taxonomy.num_nodes - 1}, or -1 (missing); class numbers "
-            "of a data set are no nodes, taxonomy.nodes_of(class_names)[class_numbers] are"
+            "of a data set are not nodes, taxonomy.nodes_of(class_names)[class_numbers] are"
         )
     if not name.startswith("predicted"):
         warn_of_class_numbers(taxonomy, name, nodes)

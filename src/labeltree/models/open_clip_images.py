@@ -89,7 +89,9 @@ def check_open_clip(name: str, *, pretrained: bool = True) -> None:
     folder, model, file = _parts(name, weights=pretrained)
     if folder is not None:
         if not (folder / _CONFIG).is_file():
-            raise DataError(f"encoder {name!r}: there is no {_CONFIG} in '{folder}', so it is no checkpoint")
+            raise DataError(
+                f"encoder {name!r}: there is no {_CONFIG} in '{folder}', so it is not a checkpoint"
+            )
         if pretrained:
             _weights_file(name, folder)
     elif file is None:
@@ -198,7 +200,7 @@ def _tokenizer(name: str, folder: Path | None, texts: dict[str, Any], net: Any) 
         return simple
     if folder is None or not (folder / "tokenizer.json").is_file():
         raise DataError(f"encoder {name!r}: its tokenizer (tokenizer.json) is not with its weights")
-    with READER.reading(folder / "tokenizer.json", "it is no tokenizer"):
+    with READER.reading(folder / "tokenizer.json", "it is not a tokenizer"):
         return HFTokenizer(str(folder), context_length=length, **texts.get("tokenizer_kwargs", {}))
 
 

@@ -227,7 +227,10 @@ def rebuild_transformers_images(
     _need_colour(name, channels)
     numbers = list[float] | None
     kept = read_config(folder, {"pooling": Literal["pooler", "cls", "mean"], "mean": numbers, "std": numbers})
-    with READER.reading(folder / _CONFIG, "it is no configuration of transformers"), without_first_weights():
+    with (
+        READER.reading(folder / _CONFIG, "it is not a configuration of transformers"),
+        without_first_weights(),
+    ):
         net = _fresh(name, _vision_config(name, folder))
     mean, std = (None if value is None else tuple(value) for value in (kept["mean"], kept["std"]))
     return TransformersImages(name, net, kept["pooling"], image_size, mean, std)

@@ -96,7 +96,7 @@ class AnswerOptions(Options):
     by_depth: Annotated[int | None, Option("reach it within every node at this depth", metavar="DEPTH")] = (
         None
     )
-    counted: Annotated[Counted, Option("with groups: the promise is of one of each, or all")] = (
+    counted: Annotated[Counted, Option("with groups: coverage of one sample of each, or of all")] = (
         Promise.counted
     )
     cost: Annotated[
@@ -136,8 +136,8 @@ class AnswerOptions(Options):
         Option(
             "one answer for each 'group' or kept lesion, site …",
             "All samples with the same value in that column share it: the groups of the run (a patient's "
-            "images), or a column that the run keeps; the promise is one for these, and samples of unknown "
-            "classes are not told",
+            "images), or a column that the run keeps; coverage holds for these, and samples of "
+            "unknown classes are not marked",
             metavar="COLUMN",
         ),
     ] = None
@@ -302,7 +302,7 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
     data_path: DataPath = None
     labelled: Annotated[bool, Option("with `data`: compare with its labels")] = False
     split: Annotated[
-        Literal["train", "val", "calib", "test"] | None, Option("samples of the run's own data instead")
+        Literal["train", "val", "calib", "test"] | None, Option("samples of the run's data instead")
     ] = None
     classifier: Classifier = None
     taxonomy: AnswerTaxonomy = None

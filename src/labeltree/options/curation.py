@@ -133,7 +133,7 @@ class LabelNextOptions(Options):
     out: Annotated[
         Place | None,
         Option(
-            "(default label-next.csv)",
+            "where to write (default label-next.csv)",
             "The table for the annotator; None = nothing is written",
             metavar="FILE",
         ),

@@ -227,7 +227,7 @@ class EvaluateOptions(EvaluationSettings, Options):
     data: Annotated[
         Place | None,
         Option(
-            "measure the run on other labelled samples: a folder, a table or a data set",
+            "other labelled samples: a folder, table or data set",
             "See `labeltree.report.evaluate_other_data.evaluate_on_data`",
         ),
     ] = None

@@ -177,7 +177,7 @@ class ExtendOptions(Options):
             "a run with objective tree-ridge, its own; auto: the best on held-out samples (default)"
         ),
     ] = "auto"
-    seed: Annotated[int, Option("of which samples are held out")] = 0
+    seed: Annotated[int, Option("seed of the choice of held-out samples")] = 0
     progress: ShownProgress = None
 
     def check(self) -> None:

@@ -39,8 +39,8 @@ class ZeroShotOptions(AnswerFile):
     calibrate: Annotated[
         Place | None,
         Option(
-            "labelled samples of the same kind, by which answers at any depth are promised; without them "
-            "there are guesses alone",
+            "labelled samples of the same kind, to calibrate answers at any depth on; without them there "
+            "are only guesses",
             metavar="DATA",
         ),
     ] = None
@@ -64,7 +64,7 @@ class ZeroShotOptions(AnswerFile):
             )
         if self.labelled and self.data is None and not any(Path(place).is_dir() for place in self.images):
             raise self.refusal("`labelled` is about the samples of `data`; name some")
-        self.require("calibrate", "is promised on the samples of `calibrate`; name some", "coverage")
+        self.require("calibrate", "is calibrated on the samples of `calibrate`; name some", "coverage")
 
     def with_folder_as_data(self) -> ZeroShotOptions:
         """The same options, with a folder among the images as `data`."""

@@ -85,7 +85,7 @@ class ChangeIndexOptions(Options):
     ] = None
     compact: Annotated[bool, Option("tidy up after many changes", either="change")] = False
     tune: Annotated[
-        bool, Option("make the approximate index anew, and measure what it finds", either="change")
+        bool, Option("rebuild the approximate index, and measure what it finds", either="change")
     ] = False
     progress: ShownProgress = None
 

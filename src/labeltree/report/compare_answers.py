@@ -103,7 +103,7 @@ def raw_is_better(result: EvaluationResult) -> str:
 
 
 _BEATEN = (
-    ("top1", "give more right answers than the model: top-1"),
+    ("top1", "give more right answers than the model: top-1 accuracy"),
     ("hierarchical_f1", "keep closer to the tree than the model: hierarchical F1"),
 )
 

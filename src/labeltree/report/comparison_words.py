@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from labeltree.evaluation.comparing.comparison import (
     ALPHA,
     Comparison,
     Difference,
+    Estimate,
     MetricComparison,
     StratumComparison,
 )
-from labeltree.metrics.catalogue import Metric
+from labeltree.metrics.catalogue import Metric, metric_name
 from labeltree.report.wording import format_interval, format_score, metric_words, percent, plural
 
 __all__ = [
+    "comparison_verdict",
     "difference_text",
     "estimate_text",
     "metric_of_entry",
     "sentences",
+    "short_comparison",
     "summary",
     "tested",
     "verdict",
 ]
 
+_SURE = ("better", "worse")
+_FEW = 100  # fewer samples or groups show large differences only
+_NAMED = 3  # methods and branches that a verdict names
+_SHORT = (
+    ("answer_top1", None),
+    ("answer_hierarchical_f1", None),
+    ("recall_at_1", "embeddings"),
+    ("map_at_r", "embeddings"),
+    ("parent_violations", "embeddings"),
+)
 _FIRST = ("answer_top1", "top1", "recall_at_1", "ahp", "parent_violations")
 
 Compared = MetricComparison | StratumComparison
@@ -67,6 +81,104 @@ def difference_text(entry: Compared, part: Difference) -> tuple[str, str]:
         return (shown if float(shown) else shown[1:]).replace("-", "−")
 
     return text(part.value), "" if math.isnan(part.low) else f"{text(part.low)} to {text(part.high)}"
+
+
+def comparison_verdict(comparison: Comparison) -> list[str]:
+    """Which method is better in the main metric, in how many others and in which branches, in sentences."""
+    entry = _first(comparison, [(key, None) for key in _FIRST])
+    base = None if entry is None else entry.estimates.get(comparison.baseline)
+    if entry is None or base is None or not entry.differences:
+        return [text] if (text := summary(comparison)) else []
+    said = [_beside(comparison, entry, name) for name in list(entry.differences)[:_NAMED]]
+    said += [summary(comparison), _branches(comparison, entry)]
+    if comparison.groups < _FEW:
+        unit = "groups" if comparison.grouped else "samples"
+        said.append(f"Only {comparison.groups:,} {unit} were compared: small differences cannot be seen.")
+    return [sentence for sentence in said if sentence]
+
+
+def _first(comparison: Comparison, keys: Sequence[tuple[str, str | None]]) -> MetricComparison | None:
+    """The first of some metrics, by their keys and roles, that was compared."""
+    known = {(entry.metric, role): entry for entry in comparison.metrics[::-1] for role in (None, entry.role)}
+    return next((known[key] for key in keys if key in known), None)
+
+
+def _beside(comparison: Comparison, entry: MetricComparison, name: str) -> str:
+    """How a method compares with the baseline in one metric."""
+    metric, part, base = metric_of_entry(entry), entry.differences[name], comparison.baseline
+    ours, theirs = (
+        percent(value) if metric.share else format_score(value, share=False)
+        for value in (entry.estimates[name].value, entry.estimates[base].value)
+    )
+    text, ends = difference_text(entry, part)
+    points = f"{text}{' points' if metric.share else ''}" + (f", interval {ends}" if ends else "")
+    says = verdict(entry, part)
+    if says in _SURE:
+        return f"{name} is {says} than {base} in {metric.name}: {ours} against {theirs} ({points})."
+    return (
+        f"{name} and {base} do not differ significantly in {metric.name}: {ours} against {theirs} ({points})."
+    )
+
+
+def _branches(comparison: Comparison, entry: MetricComparison) -> str:
+    """The branches in which the main metric differs significantly; empty if none was compared."""
+    strata = [
+        each
+        for each in comparison.strata
+        if each.kind == "subtree" and (each.metric, each.role) == (entry.metric, entry.role)
+    ]
+    if not strata:
+        return ""
+    sure = [
+        (each, name, part)
+        for each in strata
+        for name, part in each.differences.items()
+        if verdict(each, part) in _SURE
+    ]
+    name_of = metric_of_entry(entry).name
+    if not sure:
+        return f"In no branch of the tree does {name_of} differ significantly."
+    sure.sort(key=lambda each: -abs(each[2].value))
+    share = metric_of_entry(entry).share
+    parts = [
+        f"{each.name} ({name} {verdict(each, part)}, {difference_text(each, part)[0]}"
+        f"{' points' if share else ''})"
+        for each, name, part in sure[:_NAMED]
+    ]
+    more = f" and {len(sure) - _NAMED:,} more" if len(sure) > _NAMED else ""
+    return f"By branch, {name_of} differs significantly in {', '.join(parts)}{more}."
+
+
+def short_comparison(comparison: Comparison) -> str:
+    """The main metrics of every method and the differences as a plain-text table, and the notes below it."""
+    entries = [entry for key in _SHORT if (entry := _first(comparison, [key])) is not None]
+    entries = entries or [entry for entry in comparison.distinct if entry.estimates][: len(_SHORT)]
+    others = [name for name in comparison.methods if name != comparison.baseline]
+    rows = [["", comparison.baseline, *(cell for name in others for cell in (name, "difference"))]]
+    for entry in entries:
+        role = f", {entry.role}" if entry.role in ("features", "posterior") else ""
+        cells = [metric_name(entry.metric) + role, _number(entry.estimates.get(comparison.baseline))]
+        for name in others:
+            part = entry.differences.get(name)
+            says = "" if part is None or verdict(entry, part) not in _SURE else f" {verdict(entry, part)}"
+            cells += [_number(entry.estimates.get(name)), _number(part, "+") + says]
+        rows.append(cells)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    level = f"{comparison.confidence:.0%}"
+    lines.append(f"in brackets: {level} confidence intervals; better and worse are said where significant")
+    return "\n".join([*lines, *comparison.notes])
+
+
+def _number(part: Estimate | Difference | None, sign: str = "") -> str:
+    """A value and its interval, as `evaluate` prints them."""
+    if part is None or math.isnan(part.value):
+        return "–"
+    ends = "" if math.isnan(part.low) else f" [{part.low:{sign}.3f}, {part.high:{sign}.3f}]"
+    return f"{part.value:{sign}.4f}{ends}"
 
 
 def summary(comparison: Comparison) -> str:

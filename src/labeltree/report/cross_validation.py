@@ -18,13 +18,16 @@ from labeltree.evaluation import (
     protocol_table,
 )
 from labeltree.inference.finish import finish_run
+from labeltree.metrics.catalogue import metric_name
 from labeltree.models import as_pinned
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.progress import add_prefix
+from labeltree.report.compare_answers import Differences, answer_differences
 from labeltree.report.evaluate_run import evaluate_run
 from labeltree.report.evaluation_case import Evaluated, write_evaluation
 from labeltree.report.pages.document import Block, Cell, Heading, Notes, Table, Text, to_html
 from labeltree.report.pages.first_screen import group_word, question_panels
+from labeltree.report.verdict import evaluation_verdict
 from labeltree.report.wording import plural
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.safe_files import Reader, read_json
@@ -37,12 +40,12 @@ __all__ = ["evaluate_folds", "fold_runs", "train_folds"]
 
 _FOLDS = Reader("the folds of a cross-validation", "train them again into another folder", RunError)
 _NUMBERS = (
-    ("features", "recall_at_1", "recall@1 of the features"),
-    ("features", "map_at_r", "MAP@R of the features"),
-    ("embeddings", "recall_at_1", "recall@1 of the embeddings"),
-    ("embeddings", "ahp", "AHP of the embeddings"),
-    ("embeddings", "parent_violations", "parent violations"),
-    ("embeddings", "pair_violations", "pair violations"),
+    ("features", "recall_at_1"),
+    ("features", "map_at_r"),
+    ("embeddings", "recall_at_1"),
+    ("embeddings", "ahp"),
+    ("embeddings", "parent_violations"),
+    ("embeddings", "pair_violations"),
 )
 
 
@@ -135,14 +138,16 @@ def evaluate_folds(options: EvaluateOptions) -> Evaluated:
         results.append(evaluate_run(replace(options, what=run, title=None, progress=shown)).result)
     pooled = pool_folds(results, [each.outcomes[each.name] for each in results])
 
-    def draw(file: Path) -> None:
+    differences = answer_differences(pooled)
+
+    def draw(file: Path, _: object) -> None:
         recipe = ModelDescription.load(RunFolder(runs[0]).description).settings
         title = options.title or f"{Path(str(recipe['data'])).stem}: {pooled.name}, {len(runs)} folds"
-        write_text(file, to_html(_page(pooled, results, runs, title, group_word(recipe))))
+        write_text(file, to_html(_page(pooled, results, runs, title, group_word(recipe), differences)))
 
     folder = RunFolder(options.place)
     with folder.locked():
-        return write_evaluation(pooled, folder, draw)
+        return write_evaluation(pooled, folder, draw, differences=differences)
 
 
 def _page(
@@ -151,19 +156,18 @@ def _page(
     runs: Sequence[Path],
     title: str,
     group: str,
+    differences: Differences,
 ) -> list[Block]:
-    main, errors = pooled.main, pooled.main.errors
+    main = pooled.main
     tested = plural(pooled.counts.get("test samples", 0), "sample")
     if "groups tested" in pooled.counts:
         tested += f" of {plural(pooled.counts['groups tested'], group)}"
-    low, high = main.answer_interval("top1")
-    sure = "" if math.isnan(low) else f" ({pooled.settings.confidence:.0%} interval {low:.1%} to {high:.1%})"
     blocks: list[Block] = [
         Heading(title, 1),
+        Text(" ".join(evaluation_verdict(pooled, differences=differences))),
         Text(
-            f"Tested on {tested}, each judged by the model of the fold that tested it. Of "
-            f"{errors.samples:,} with a finest label, {main.answer_score('top1'):.1%} are answered "
-            f"right{sure}. {main.classifier.sentence}"
+            f"Tested on {tested}, each judged by the model of the fold that tested it. "
+            f"{main.classifier.sentence}"
         ),
         *_questions(pooled, group),
         *(Text(caution) for caution in pooled.cautions),
@@ -222,16 +226,19 @@ def _numbers(pooled: EvaluationResult, results: Sequence[EvaluationResult]) -> T
         cells += ["–" if math.isnan(each) else f"{each:.3f}" for each in single]
         table.rows.append([Cell(cell) for cell in cells])
 
-    for metric, name in (("top1", "top-1"), ("hierarchical_f1", "hierarchical F1")):
+    for metric in ("top1", "hierarchical_f1"):
         single = [method.answer_score(metric) for method in of_answers]
-        add(name, pooled.main.answer_score(metric), pooled.main.answer_interval(metric), single)
+        add(
+            metric_name(metric), pooled.main.answer_score(metric), pooled.main.answer_interval(metric), single
+        )
     for at, value in enumerate(pooled.main.answer_by_depth):
         depths = [method.answer_by_depth for method in of_answers]
         ends = pooled.main.depth_intervals.get(kind.name, [])
         single = [each[at] if at < len(each) else math.nan for each in depths]
         interval = ends[at] if at < len(ends) else (math.nan, math.nan)
-        add(f"accuracy at depth {at + 1}", value, interval, single)
-    for role, metric, name in _NUMBERS:
+        add(metric_name(f"accuracy_at_depth_{at + 1}"), value, interval, single)
+    for role, metric in _NUMBERS:
+        name = metric_name(metric if role == "embeddings" else f"{role}.{metric}")
         single = [each.main.score(metric, role) for each in results]
         if metric in pooled.main.scores.get(role, {}):
             add(name, pooled.main.score(metric, role), pooled.main.interval(metric, role), single)
@@ -254,12 +261,7 @@ def _nodes(pooled: EvaluationResult) -> Table:
 
 def _node_rates(scores: ProtocolResult) -> Table:
     """Every node as a binary test, with intervals."""
-    names = {
-        "sensitivity": "sensitivity",
-        "specificity": "specificity",
-        "ppv": "positive predictive value",
-        "npv": "negative predictive value",
-    }
+    names = {key: metric_name(key) for key in ("sensitivity", "specificity", "ppv", "npv")}
     aurocs = scores.by_node.get("auroc", {})
     table = Table(["node", "positive", "negative", *names.values(), "AUROC, mean of the folds"])
     for path, positives in scores.by_node["positives"].items():

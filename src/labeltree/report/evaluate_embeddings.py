@@ -11,12 +11,14 @@ import torch
 
 from labeltree.data.copies import connected_groups
 from labeltree.data.correction_rounds import CorrectionRounds
+from labeltree.errors import typed
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.chosen_samples import with_usual_splits
 from labeltree.index.index_sources import rows_of_embeddings
 from labeltree.metrics.search.ranking import repeated_rows
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.report.evaluation_case import Evaluated, EvaluationCase, evaluate_case
+from labeltree.report.next_steps import suspects_step
 from labeltree.report.other_taxonomy import OtherTaxonomy
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
 from labeltree.taxonomy import Taxonomy, load_taxonomy
@@ -72,6 +74,7 @@ def _open_case(options: EvaluateOptions) -> EvaluationCase:
         corrections=corrections,
         other=other,
         remarks=[partial(EvaluationResult.with_notes, last=said, cautions=said)],
+        steps=[suspects_step(f"--embeddings {typed(embeddings)} --taxonomy {typed(file)}")],
         shown={"group_column": options.group_column},
     )
 
@@ -104,7 +107,7 @@ def group_equal_rows(table: EmbeddingTable, split: str) -> tuple[EmbeddingTable,
     same[repeated.numpy()] = same[first.numpy()] = first.numpy()
     groups = connected_groups(same, *([] if table.groups is None else [table.groups.numpy()]))
     assert groups is not None
-    told += ": equal rows are one group, whose rows are drawn together and are no results of each other"
+    told += ": equal rows are one group, whose rows are drawn together and are not results of each other"
     if table.split is not None:
         mine = np.asarray(table.split) == split
         others = np.isin(same, same[(same >= 0) & (np.asarray(table.split) == "train")])

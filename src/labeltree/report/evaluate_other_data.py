@@ -26,6 +26,7 @@ from labeltree.options.evaluation import EvaluateOptions
 from labeltree.progress import Progress
 from labeltree.report.evaluate_run import with_ridge_options
 from labeltree.report.evaluation_case import Evaluated, EvaluationCase, data_notes, evaluate_case
+from labeltree.report.next_steps import predict_step
 from labeltree.report.pages.first_screen import promise_sentence
 from labeltree.runs import EmbeddingTable, RunFolder
 
@@ -89,6 +90,7 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
         answers_searched=[name] if run.network.objective.solver is None else [],
         remarks=[remark],
         source=source,
+        steps=[predict_step(options.place)],
         shown={
             "visible": torch.arange(len(table)) < len(theirs),
             "recipe": run.recipe.to_dict(),

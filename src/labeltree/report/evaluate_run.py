@@ -28,6 +28,7 @@ from labeltree.inference.run_embeddings import RAW_NAMES, run_tables, start_name
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.report.corrected_labels import already_corrected, correct_run
 from labeltree.report.evaluation_case import Evaluated, EvaluationCase, Remark, data_notes, evaluate_case
+from labeltree.report.next_steps import steps_after_run
 from labeltree.report.other_taxonomy import OtherTaxonomy, compare_with_before
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import load_taxonomy
@@ -138,6 +139,7 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
         label_remarks=_label_remarks(folder, run, options, other),
         measured_on=None if other is None else other.digest,
         source=run.source,
+        steps=steps_after_run(run, options.place),
         shown={
             "history": folder.read_history(),
             "recipe": recipe.to_dict(),

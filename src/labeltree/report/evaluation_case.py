@@ -25,10 +25,12 @@ from labeltree.notebooks import html_sentences
 from labeltree.progress import Progress, silent
 from labeltree.report.compare_answers import Differences, answer_differences
 from labeltree.report.corrected_labels import CorrectedLabels
+from labeltree.report.next_steps import NextStep, compare_step
 from labeltree.report.other_taxonomy import OtherTaxonomy
 from labeltree.report.pages.number_tiles import tiles
 from labeltree.report.pages.report_page import write_report
-from labeltree.report.tables.main_numbers import main_numbers_table
+from labeltree.report.tables.main_numbers import main_numbers_table, short_table
+from labeltree.report.verdict import evaluation_verdict
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import AnyTaxonomy
 
@@ -45,12 +47,25 @@ Shown = TypeVar("Shown")
 
 @dataclass(frozen=True)
 class Evaluated:
-    """Where an evaluation was written, and its main numbers as text."""
+    """Where an evaluation was written, what it says, and its main numbers as text.
+
+    Attributes:
+        result: The result.
+        headline: The main numbers of every method, and what there is to say of them.
+        metrics: The file of the numbers.
+        report: The page.
+        verdict: How good, what training added, and where the mistakes lie, a sentence each.
+        short: The numbers to remember, and the cautions.
+        steps: Commands that may follow.
+    """
 
     result: EvaluationResult
     headline: str
     metrics: Path
     report: Path
+    verdict: tuple[str, ...] = ()
+    short: str = ""
+    steps: tuple[NextStep, ...] = ()
 
     def to_pandas(self) -> pd.DataFrame:
         """The numbers, see `labeltree.evaluation.EvaluationResult.to_pandas`."""
@@ -70,7 +85,10 @@ class Evaluated:
         )
         written = html_sentences([f"report: {self.report}", f"metrics: {self.metrics}"])
         return (
-            str(Markup('<div style="display:flex;flex-wrap:wrap;gap:12px">{}</div>{}').format(cards, written))
+            str(html_sentences([" ".join(self.verdict)]))
+            + str(
+                Markup('<div style="display:flex;flex-wrap:wrap;gap:12px">{}</div>{}').format(cards, written)
+            )
             + self.result._repr_html_()
         )
 
@@ -97,6 +115,7 @@ class EvaluationCase:
         label_remarks: On the labels; they come after what is said of the step to another taxonomy.
         measured_on: The digest that is written beside the result, see `OtherTaxonomy.digest`; None = none is.
         source: The samples, by the ids of the table; None = the report does not show them.
+        steps: Commands that may follow, besides a comparison.
         shown: Further arguments of `write_report`.
     """
 
@@ -116,6 +135,7 @@ class EvaluationCase:
     label_remarks: Sequence[Remark] = ()
     measured_on: str | None = None
     source: Source | None = None
+    steps: Sequence[NextStep] = ()
     shown: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -134,15 +154,19 @@ def evaluate_case(
             folder.write_json(folder.measured_on, {"digest": case.measured_on})
 
         differences = answer_differences(result)
+        of_samples = _samples_shown(case.source)
 
-        def draw(page: Path) -> None:
+        def draw(page: Path, steps: Sequence[NextStep]) -> None:
             (progress or silent)("drawing the report", 0, 0)
             judging = JudgingTaxonomy.of(case.taxonomy)
-            shown = {"title": case.title, **case.shown, **_samples_shown(case.source)}
-            shown["differences"] = differences
+            shown = {"title": case.title, **case.shown, **of_samples}
+            shown |= {"differences": differences, "steps": steps}
             write_report(result, judging.table(table), judging.tree, page, **shown)
 
-        return write_evaluation(result, folder, draw, differences)
+        samples = next(iter(of_samples), "samples")
+        return write_evaluation(
+            result, folder, draw, differences=differences, samples=samples, steps=case.steps
+        )
 
 
 def _measure(case: EvaluationCase, progress: Progress | None) -> tuple[EvaluationResult, EmbeddingTable]:
@@ -188,21 +212,35 @@ def _measure(case: EvaluationCase, progress: Progress | None) -> tuple[Evaluatio
 def write_evaluation(
     result: EvaluationResult,
     folder: RunFolder,
-    draw: Callable[[Path], object],
-    differences: Differences | None = None,
+    draw: Callable[[Path, Sequence[NextStep]], object],
+    *,
+    differences: Differences,
+    samples: str = "samples",
+    steps: Sequence[NextStep] = (),
 ) -> Evaluated:
-    """Write the result, the outcomes of its samples, and the page that `draw(path)` draws.
+    """Write the result, the outcomes of its samples, and the page that `draw(path, steps)` draws.
 
     Args:
         result: The result.
         folder: Where the files go.
         draw: Writes the page.
-        differences: The `answer_differences` of the result; None = they are computed.
+        differences: The `answer_differences` of the result.
+        samples: What samples are called.
+        steps: Commands that may follow, besides a comparison.
     """
     folder.write_json(folder.metrics, result.to_dict())
     save_outcomes(folder.outcomes, result.outcomes)
-    draw(folder.report)
-    return Evaluated(result, main_numbers_table(result, differences), folder.metrics, folder.report)
+    steps = (*steps, compare_step(folder.path))
+    draw(folder.report, steps)
+    return Evaluated(
+        result,
+        main_numbers_table(result, differences),
+        folder.metrics,
+        folder.report,
+        verdict=tuple(evaluation_verdict(result, samples, differences)),
+        short=short_table(result),
+        steps=steps,
+    )
 
 
 def data_notes(source: Source) -> list[str]:

@@ -97,7 +97,7 @@ class TreeRidgeLoss(nn.Module):
         count = len(classes)
         whole = classes.ndim == 1 and classes.dtype == torch.int64 and count > 0
         if not whole or int(classes[0]) < 1 or int(classes[-1]) >= self.taxonomy.num_nodes:
-            raise DataError("the classes of a ridge head are no nodes of its taxonomy")
+            raise DataError("the classes of a ridge head are not nodes of its taxonomy")
         if bool((classes.diff() <= 0).any()):
             raise DataError("the classes of a ridge head do not ascend")
         width = self.feature_dim

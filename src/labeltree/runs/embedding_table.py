@@ -525,7 +525,7 @@ def _curvature(path: Path, given: Any) -> float:
     try:
         return float(str(given))
     except ValueError as error:
-        raise DataError(f"'curvature' in '{path}' is no number") from error
+        raise DataError(f"'curvature' in '{path}' is not a number") from error
 
 
 def _describe(tensor: Tensor) -> str:

@@ -206,7 +206,7 @@ class RunFolder(RunFiles):
         if not self.history.is_file():
             return []
         reader = Reader("the history of a run", _TRAIN_AGAIN, RunError)
-        with reader.reading(self.history, "it is no table of numbers"):
+        with reader.reading(self.history, "it is not a table of numbers"):
             text = read_text(self.history, reader)
             rows = [
                 {k: float(v) for k, v in row.items() if v not in ("", None)}

@@ -158,7 +158,7 @@ class SampleRecord:
             if column is not None and (column.ndim != axes or column.dtype.kind != kind):
                 raise ValueError(f"the column {name} is {column.dtype} {column.shape}")
         if not fits(self.names, list[str] | None):
-            raise ValueError("names are no texts")
+            raise ValueError("names are not texts")
         columns = [self.instances, self.nodes, self.split]
         columns += [getattr(self, name) for name in ("names", *_COLUMNS) if getattr(self, name) is not None]
         if {len(column) for column in columns} != {len(self.nodes)}:

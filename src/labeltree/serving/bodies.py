@@ -231,7 +231,7 @@ async def _read_multipart(request: Request, settings: ServiceSettings) -> Sample
         if "Too many fields" in error.message:
             raise HTTPException(
                 422,
-                "the form has a field that is no file; options go into the address: /predict?coverage=0.9",
+                "the form has a field that is not a file; options go into the address: /predict?coverage=0.9",
             ) from None
         raise HTTPException(400, "the multipart body is broken; send it again") from error
     try:

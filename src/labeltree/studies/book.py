@@ -210,7 +210,7 @@ def _check_row(row: dict[str, Any]) -> dict[str, Any]:
         row = {**row, "train_loss": from_json(list[float], row["train_loss"])}
     known = [value for value in row["scores"].values() if value is not None]
     if not all(isinstance(value, int | float) for value in [*known, *row.get("train_loss", [])]):
-        raise TypeError("a score that is no number")
+        raise TypeError("a score that is not a number")
     return row
 
 

@@ -94,7 +94,7 @@ def check_score(
     if _DEPTH.sub("1", metric) in scores.get(role, ()):
         return score_name(column)
     names = [f"{of}/{name}" for of, metrics in scores.items() for name in metrics]
-    raise ValueError(f"{what} has '{column}', which is no score; {_nearest(score_name(column), names)}")
+    raise ValueError(f"{what} has '{column}', which is not a score; {_nearest(score_name(column), names)}")
 
 
 def missing_scores(columns: Iterable[str], known: Sequence[str]) -> list[str]:

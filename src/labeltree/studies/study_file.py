@@ -66,7 +66,7 @@ def _methods(name: str, entry: dict[str, Any], axes: tuple[Axis, ...], folder: P
     chosen = entry.get("grid", True)
     wanted = [axis.name for axis in axes] if chosen is True else list(chosen or ())
     if strange := set(wanted) - {axis.name for axis in axes}:
-        raise ValueError(f"method '{name}' varies along '{min(strange)}', which is no axis of the grid")
+        raise ValueError(f"method '{name}' varies along '{min(strange)}', which is not an axis of the grid")
     own = [axis for axis in axes if axis.name in wanted]
     if (points := prod(len(axis.points) for axis in own)) > _MOST_POINTS:
         raise ValueError(f"the grid of method '{name}' has {points:,} points; {_MOST_POINTS:,} are the most")
@@ -90,7 +90,7 @@ def _check_evaluation(settings: Mapping[str, Any]) -> None:
         if key not in known:
             near = get_close_matches(str(key), known, 1)
             hint = f"did you mean '{near[0]}'?" if near else f"it may have {', '.join(known)}"
-            raise ValueError(f"evaluation has '{key}', which is no setting of an evaluation; {hint}")
+            raise ValueError(f"evaluation has '{key}', which is not a setting of an evaluation; {hint}")
 
 
 def _read_recipe(path: Path) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def _paper_tables(content: Sequence[Mapping[str, Any]], methods: Sequence[str]) 
         for name, value in table.rows.items():
             if name not in methods:
                 raise ValueError(
-                    f"paper '{table.source}' has a row '{name}', which is no method of the study"
+                    f"paper '{table.source}' has a row '{name}', which is not a method of the study"
                 )
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise ValueError(f"paper '{table.source}' has {value!r} for '{name}'; it must be a number")

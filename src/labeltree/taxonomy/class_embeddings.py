@@ -274,7 +274,8 @@ def cholesky_of_dag(dag: Graph, classes: NodesLike | None) -> Tensor:
     inner = nodes[~dag.is_leaf[nodes]]
     if len(inner):
         raise TaxonomyError(
-            f"class {dag.path_name(int(inner[0]))!r} is no leaf; on a DAG only leaves have class embeddings"
+            f"class {dag.path_name(int(inner[0]))!r} is not a leaf; "
+            "on a DAG only leaves have class embeddings"
         )
     s = 1.0 - dag.lca_height_dissimilarity(nodes[:, None], nodes).numpy()
     upper, failed = dpotrf(s.T, lower=0, clean=1)

@@ -93,6 +93,21 @@ def join_path(names: Sequence[str]) -> str:
     return "/".join(name.replace("\\", "\\\\").replace("/", "\\/") for name in names)
 
 
+def last_names(first: str, second: str) -> tuple[str, str]:
+    """The last names of two paths, for people; with more of the paths where they are the same.
+
+    Example:
+        >>> last_names("songbirds/tits/blue-tit", "raptors/falcons/kestrel")
+        ('blue-tit', 'kestrel')
+        >>> last_names("a/other", "b/other")
+        ('a › other', 'b › other')
+    """
+    a, b = split_path(first), split_path(second)
+    longest = max(len(a), len(b))
+    length = next((n for n in range(1, longest) if a[-n:] != b[-n:]), longest)
+    return " › ".join(a[-length:]), " › ".join(b[-length:])
+
+
 def split_path(text: str) -> tuple[str, ...]:
     r"""Split a path from `join_path` into names; one leading `/` is ignored, and `/` alone gives () (the
     root).

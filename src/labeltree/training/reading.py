@@ -186,7 +186,9 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
             for name, value in options[term.name].items():
                 default = parameters[name].default
                 if value is None and default is not None:
-                    raise RecipeError(f"{term.name}.{name}: null is no value for it; leave it at {default!r}")
+                    raise RecipeError(
+                        f"{term.name}.{name}: null is not a value for it; leave it at {default!r}"
+                    )
         return Recipe(**settings, options=options)
 
     def _explain(self, message: str) -> str:

@@ -270,11 +270,11 @@ class Recipe:
         unseen_depth: Depth of the classes that are drawn; None = the finest labels.
         geometry: Where embeddings live; `auto` is what the objective asks for, mostly the sphere.
         curvature: Curvature of the Poincaré ball, below 0.
-        encoder: One of --list-encoders, which also tells how those of other libraries and checkpoints in a
-            folder are named; `auto` = vectors for vectors; minilm for texts; for photographs the pretrained
-            encoder that the environment variable LABELTREE_IMAGE_ENCODER names, else efficientnet-lite0; for
-            other images small-conv or that one. Two joined by a plus read samples that have images and texts:
-            `small-conv+small-text`.
+        encoder: An encoder of --list-encoders, which also says how to name those of other libraries and
+            checkpoints in a folder; `auto` = vectors for vectors; minilm for texts; for photographs the
+            pretrained encoder that the environment variable LABELTREE_IMAGE_ENCODER names, else
+            efficientnet-lite0; for other images small-conv or that one. Two joined by a plus read samples
+            that have images and texts: `small-conv+small-text`.
         pretrained: Start from the encoder's published weights; None = only `minilm`, `hf:OWNER/NAME`,
             `text:NAME` and checkpoints in a folder do.
         weights: Start from this file of encoder weights, or from a run folder: from its encoder and, where
@@ -305,7 +305,7 @@ class Recipe:
         num_views: Augmented views of each sample that the encoder learns from; None = two where the objective
             compares views, else one.
         sampler: `auto` is what the objective asks for.
-        batch_size: Samples per step, over all devices of all machines together; None = the largest power of
+        batch_size: Samples per step, over all devices of all machines; None = the largest power of
             two up to a quarter of the training samples, from 8 to 256.
         encode_chunk: Number of views that the encoder sees at once, if a batch does not fit into memory.
             Activations are computed again, chunk by chunk, in the backward pass; None = all.
@@ -354,7 +354,7 @@ class Recipe:
         precision: `32`, `bf16` or `16`: the encoder and the heads compute in float32, or in bfloat16 or
             float16 (a GPU's, with scaled gradients) where that is safe; losses in float32 always.
         accelerator: `auto`, `cpu` or `gpu`.
-        devices: Number of devices of each machine; each takes its share of every batch.
+        devices: Devices per machine; each takes its share of every batch.
         num_nodes: Number of machines; one process for each device is started by `torchrun` or SLURM's
             `srun`.
         workers: Loader processes; 0 = load in the training process, best for small images.
@@ -483,7 +483,7 @@ class Recipe:
                 values[name] = group(**values.get(name, {}))
             return cls(**values, options=options)
         except TypeError as error:
-            raise ValueError(f"these are no settings of a recipe: {error}") from error
+            raise ValueError(f"these are not settings of a recipe: {error}") from error
 
     def save(self, path: str | Path) -> None:
         """Write the recipe as YAML, atomically."""

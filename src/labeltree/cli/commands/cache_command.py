@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-SUMMARY = "what the cache folder holds, and clear it"
+SUMMARY = "show what the cache folder holds, or clear it"
 ELSEWHERE = "LABELTREE_DATA names another cache folder"
 """What to do if the place that it writes to is full or read-only."""
 

@@ -1,4 +1,4 @@
-"""`labeltree compare`: which of several runs is better, by how much, how sure, and where on the tree."""
+"""`labeltree compare`: say which of several runs is better, how sure that is, and where on the tree."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from labeltree.cli.command_parser import Display, make_parser, read_options
+from labeltree.cli.command_parser import AsJson, Display, Full, make_parser, read_options
+from labeltree.cli.print_parts import print_json
 from labeltree.options.comparison_options import CompareOptions
 from labeltree.options.schema import Option
 
 if TYPE_CHECKING:
     from labeltree.evaluation import Comparison
+    from labeltree.evaluation.comparing.compare_runs import Compared
     from labeltree.evaluation.comparing.gate import Gate, Verdict
 
 
@@ -37,7 +39,7 @@ class _Runs:
     ] = ()
 
 
-SUMMARY = "which of several runs is better, by how much, how sure, and where on the tree"
+SUMMARY = "say which of several runs is better, by how much, how sure that is, and where on the tree"
 ELSEWHERE = "--out FOLDER names another folder"
 """What to do if the place that it writes to is full or read-only."""
 
@@ -48,10 +50,13 @@ def run(arguments: list[str]) -> None:
         "compare",
         _Runs,
         CompareOptions,
+        Full,
+        AsJson,
         Display,
         description="Compare evaluated runs on the test samples that they have in common: every metric with "
         "its interval, differences with p-values corrected for the number of tests, and where on the tree "
-        "they are largest. Writes comparison.json, .md, .csv and a page to open, comparison.html. "
+        "they are largest. Writes comparison.json, .md, .csv and a page to open, comparison.html, and "
+        "prints which is better, by how much and where; --full prints all numbers. "
         "Embeddings tables are evaluated first and need --taxonomy.",
     )
     words = parser.parse_intermixed_args(arguments)
@@ -63,15 +68,49 @@ def run(arguments: list[str]) -> None:
 
     with progress_line(not words.quiet, only_terminal=True) as progress:
         done = compare(replace(options, progress=progress))
-    print(done.text)
+    verdicts = done.verdicts or ()
+    failed = [verdict for verdict in verdicts if not verdict.passed]
+    if words.json:
+        print_json(done.result.to_dict() | ({} if done.gate is None else {"gate": _gate_facts(verdicts)}))
+    else:
+        _print(done, full=words.full)
+        if done.gate is not None:
+            _print_verdicts(done.gate, verdicts, done.result)
+    if failed:
+        raise SystemExit(1)
+
+
+def _print(done: Compared, *, full: bool) -> None:
+    """The verdict, the main numbers, and the files."""
+    from labeltree.report.comparison_words import comparison_verdict, short_comparison
+
+    print("\n".join(comparison_verdict(done.result)), end="\n\n")
+    print(done.text if full else f"{short_comparison(done.result)}\n")
     files = f"comparison: {done.json}\nas text:    {done.markdown}\nas a table: {done.table}"
     print(f"report:     {done.page}\n{files}")
-    if done.gate is not None:
-        _print_verdicts(done.gate, done.verdicts or (), done.result)
+    if not full:
+        print("all numbers are in the report; --full prints them, too")
+
+
+def _gate_facts(verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
+    """What the gate says of every rule, as plain values."""
+    return [
+        {
+            "metric": verdict.rule.metric,
+            "place": verdict.place,
+            "units": verdict.units,
+            "difference": verdict.difference.value,
+            "low": verdict.difference.low,
+            "high": verdict.difference.high,
+            "at_most": verdict.rule.at_most,
+            "passed": verdict.passed,
+        }
+        for verdict in verdicts
+    ]
 
 
 def _print_verdicts(gate: Gate, verdicts: Sequence[Verdict], result: Comparison) -> None:
-    """What the gate says; ends the program with 1 unless all rules hold."""
+    """What the gate says."""
     from labeltree.evaluation.comparing.gate import by_chance
 
     old = result.baseline
@@ -81,8 +120,6 @@ def _print_verdicts(gate: Gate, verdicts: Sequence[Verdict], result: Comparison)
     print(f"\ngate: {new} against {old}, {len(verdicts)} checks, {len(failed)} failed")
     said = [verdict.sentence() for verdict in shown] + by_chance(gate, verdicts)
     print("".join(f"  {sentence}\n" for sentence in said), end="")
-    if failed:
-        raise SystemExit(1)
 
 
 def _methods(runs: list[str], named: list[str]) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ from typing import Annotated
 from labeltree.cli.command_parser import make_parser
 from labeltree.options.schema import Option
 
-SUMMARY = "versions, extras, GPU, threads and caches: what a report of a mistake needs"
+SUMMARY = "print versions, extras, GPU, threads and caches, for bug reports"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from labeltree.cli.command_parser import make_parser, read_options
 from labeltree.cli.print_parts import folder_help, parts_progress, print_parts
 from labeltree.options.answer_options import EmbedOptions
 
-SUMMARY = "write the embeddings of a trained run, of its own data or of others"
+SUMMARY = "write the embeddings of a trained run, for its data or other samples"
 ELSEWHERE = "--out FILE names another file"
 """What to do if the place that it writes to is full or read-only."""
 

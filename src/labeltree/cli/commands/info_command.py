@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labeltree.cli.command_parser import make_parser
+from labeltree.cli.command_parser import AsJson, make_parser
+from labeltree.cli.print_parts import print_json
 from labeltree.options.model_options import InfoOptions
 
 SUMMARY = "describe a run or an exported model on one screen"
@@ -17,12 +18,17 @@ def run(arguments: list[str]) -> None:
     parser = make_parser(
         "info",
         InfoOptions,
+        AsJson,
         description="Describe a model on one screen: data, training, classifier, calibration, metrics, "
         "digests and files.",
     )
-    run = parser.parse_args(arguments).run
+    words = parser.parse_args(arguments)
 
     from labeltree.inference.facts import folder_facts
     from labeltree.inference.info_text import info_text
 
-    print(info_text(folder_facts(run), Path(run)), end="")
+    facts = folder_facts(words.run)
+    if words.json:
+        print_json(facts)
+    else:
+        print(info_text(facts, Path(words.run)), end="")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
-from labeltree.cli.command_parser import make_parser, read_options
+from labeltree.cli.command_parser import Full, make_parser, read_options
 from labeltree.cli.print_parts import folder_help, parts_progress, print_parts
 from labeltree.options.answer_options import AnswerFile, PredictOptions
 from labeltree.options.name_options import ZeroShotOptions
@@ -15,7 +16,7 @@ from labeltree.options.schema import Option
 if TYPE_CHECKING:
     from labeltree.inference.predict import Answered
 
-SUMMARY = "answer for images or texts, as finely as the run is sure"
+SUMMARY = "give the most specific answers that the run is sure of, for images or texts"
 ELSEWHERE = "--out FILE names another file; a copy of the run can lie in another folder"
 """What to do if the place that it writes to is full or read-only."""
 
@@ -36,12 +37,14 @@ def run(arguments: list[str]) -> None:
     parser = make_parser(
         "predict",
         PredictOptions,
+        Full,
         usage="RUN [IMAGE ... | FOLDER] [options]",
         description="Answer for images or texts with a node of the taxonomy, as fine as is sure: 'mammal' if "
         "dog and wolf are equally likely. Without a run: 'predict --zero-shot --help'. A sample that cannot "
         "be read gets a row that says why, and the exit code is 1. " + folder_help("answers"),
     )
-    options = read_options(PredictOptions, parser.parse_intermixed_args(arguments)).with_folder_as_data()
+    words = parser.parse_intermixed_args(arguments)
+    options = read_options(PredictOptions, words).with_folder_as_data()
 
     from labeltree.processes import import_quickly
 
@@ -54,7 +57,7 @@ def run(arguments: list[str]) -> None:
     if isinstance(done, BulkDone):
         print_parts(done)
     else:
-        _print(done, options)
+        _print(done, options, full=words.full)
 
 
 def _answer_by_names(arguments: list[str]) -> None:
@@ -62,6 +65,7 @@ def _answer_by_names(arguments: list[str]) -> None:
         "predict",
         _ZeroShot,
         ZeroShotOptions,
+        Full,
         usage="--zero-shot --taxonomy TAXONOMY --encoder NAME [IMAGE ... | FOLDER] [options]",
         description="Answer for texts or images by the names of the classes of a taxonomy, without a run and "
         "without training. A sample that cannot be read gets a row that says why, and the exit code is 1.",
@@ -74,15 +78,20 @@ def _answer_by_names(arguments: list[str]) -> None:
     with import_quickly():
         from labeltree.api import zero_shot
 
-    _print(zero_shot(options), options)
+    _print(zero_shot(options), options, full=words.full)
 
 
-def _print(done: Answered, options: AnswerFile) -> None:
-    """Print answers, unless they are in a file, and what there is to say of them."""
+def _print(done: Answered, options: AnswerFile, *, full: bool) -> None:
+    """Say how the answers are, print them unless they are in a file, and say what limits them."""
+    told = full or len(done.answers) > 0
+    if told:
+        known = [each.text() for each in (done.coverage, done.called_unknown) if each is not None]
+        _say([done.sentence(), *known])
     if options.out is None:
         sys.stdout.write(done.text(options.format))
-    for sentence in filter(None, _sentences(done)):
-        print(sentence, file=sys.stderr)
+        sys.stdout.flush()
+    if told:
+        _say(_caveats(done, full=full))
     if done.skipped:
         place, reason = min(done.skipped.items())
         where = f" (in '{options.out}')" if options.out else ""
@@ -94,13 +103,17 @@ def _print(done: Answered, options: AnswerFile) -> None:
         raise SystemExit(1)
 
 
-def _sentences(done: Answered) -> list[str | None]:
-    """What there is to say of the answers."""
-    said = [done.sentence(), done.classifier, done.rests_on]
-    said += [each.text() for each in (done.coverage, done.called_unknown) if each is not None]
+def _say(sentences: Iterable[str | None]) -> None:
+    """Print sentences where they are in nobody's way."""
+    for sentence in filter(None, sentences):
+        print(sentence, file=sys.stderr, flush=True)
+
+
+def _caveats(done: Answered, *, full: bool) -> list[str | None]:
+    """What limits the answers, and in full what they come from."""
     drift = None
     if isinstance(done.drift, str):
         drift = f"not tested whether these samples are like those of training: {done.drift}"
     elif done.drift is not None and done.drift.alarms():
         drift = f"labeltree: {done.drift.sentence()}"
-    return [*said, done.warning, drift]
+    return [done.classifier if full else None, done.rests_on, done.warning, drift]

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from labeltree.cli.command_parser import Display, make_parser, read_options
+from labeltree.cli.command_parser import AsJson, Display, Full, make_parser, read_options
+from labeltree.cli.print_parts import print_json
 from labeltree.options.curation import SuspectsOptions
 from labeltree.options.schema import Option, Options
 
 
 @dataclass(frozen=True)
 class _Display(Options):
-    top: Annotated[int, Option("rows to print", metavar="N", least=0, unit="rows")] = 20
-    json: Annotated[bool, Option("print the JSON instead of the table")] = False
+    top: Annotated[
+        int | None,
+        Option("rows to print (default 10, with --full 20)", metavar="N", least=0, unit="rows"),
+    ] = None
 
 
 SUMMARY = "find labels that look wrong"
@@ -30,6 +32,8 @@ def run(arguments: list[str]) -> None:
         "suspects",
         SuspectsOptions,
         _Display,
+        Full,
+        AsJson,
         Display,
         description="Find labels that look wrong: a classifier that has not seen the sample (nor its group) "
         "and the labels of its nearest samples are compared with the label, at every depth of the tree. "
@@ -40,7 +44,7 @@ def run(arguments: list[str]) -> None:
     )
     words = parser.parse_args(arguments)
     options = read_options(SuspectsOptions, words)
-    display = read_options(_Display, words)
+    top = read_options(_Display, words).top
 
     from labeltree.api import suspects
     from labeltree.progress import progress_line
@@ -50,11 +54,18 @@ def run(arguments: list[str]) -> None:
     out = Path(options.out or ("suspects.csv" if run is None else run.suspects))
     with progress_line(not words.quiet, only_terminal=True) as progress:
         suspected = suspects(replace(options, out=out, progress=progress))
-    if display.json:
-        print(json.dumps(suspected.to_dict(), indent=2, ensure_ascii=False))
+    if words.json:
+        print_json(suspected.to_dict())
         return
-    print(f"{suspected.table(display.top)}\n\n{suspected.summary()}\n")
+    print("\n".join(suspected.verdict()), end="\n\n")
+    if words.full:
+        print(f"{suspected.table(20 if top is None else top)}\n\n{suspected.summary()}\n")
+    else:
+        notes = "".join(f"{note}\n" for note in suspected.notes)
+        print(f"{suspected.table(10 if top is None else top, reasons=False)}\n{notes}")
     print(f"table: {out}\njson:  {out.with_suffix('.json')}")
+    if suspected.found and not words.full:
+        print("the reasons are in the table; --full prints them, too")
     if suspected.found:
         tables = " ".join(map(shlex.quote, map(str, [*(run.correction_files if run else []), out])))
         print(f"next:  write into the column 'decision', then labeltree train … --corrections {tables}")

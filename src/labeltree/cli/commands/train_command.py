@@ -93,14 +93,17 @@ def run(arguments: list[str]) -> None:
 
 def _ending(history: list[dict[str, float]], objective: str, monitor: str, data: str) -> str:
     """What was trained, and how good the best epoch is on validation."""
+    from labeltree.metrics.catalogue import metric_name
     from labeltree.training.callbacks.checkpoints import best_row
     from labeltree.training.registry import is_solved
 
     best = best_row(history, f"val_{monitor}")
     value = best.get(f"val_{monitor}", math.nan)
     epochs = f"{len(history)} epoch{'s' * (len(history) > 1)}"
-    measured = f"validation {monitor} {value:.4f}"
-    undefined = f"validation {monitor} is undefined on these samples"
+    of_embeddings = monitor.startswith("embeddings_")
+    name = metric_name(monitor.removeprefix("embeddings_")) + " of the embeddings" * of_embeddings
+    measured = f"validation {name} {value:.4f}"
+    undefined = f"validation {name} is undefined on these samples"
     if is_solved(objective):
         return f"solved {objective} on {data}: {measured if math.isfinite(value) else undefined}"
     if math.isfinite(value):

@@ -112,14 +112,16 @@ def _read_rows(file: IO[bytes], delimiter: str, quote: str | None, names: list[s
     except pa.ArrowInvalid as error:
         uneven = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", str(error))
         if uneven is None:
-            raise ValueError("it is no table in UTF-8: a cell is not closed, or a row too long") from error
+            raise ValueError("it is not a table in UTF-8: a cell is not closed, or a row too long") from error
         row, expected, cells = uneven.groups()
         raise ValueError(f"row {row} has {cells} cells where the first line has {expected}") from error
 
 
 def _darwin_core(path: Path, archive: zipfile.ZipFile, meta: zipfile.ZipInfo) -> pa.Table:
     if meta.file_size > _LONGEST_META:
-        raise DataError(f"'{path}': {META} has {meta.file_size:,} bytes; it is no description of an archive")
+        raise DataError(
+            f"'{path}': {META} has {meta.file_size:,} bytes; it is not a description of an archive"
+        )
     folder = str(PurePosixPath(meta.filename).parent)
     core, extensions = read_description(path, archive.read(meta))
     occurrences = _read_file(path, archive, folder, core)

@@ -34,6 +34,7 @@ __all__ = [
     "OpenedImages",
     "check_image_settings",
     "forget_pixels",
+    "look_at_files",
     "open_images",
     "report_failures",
     "save_unreadable",
@@ -161,6 +162,11 @@ def _heads(images: EncodedImages) -> list[ImageHead]:
             return None
 
     return [head for head in in_threads(head_of, chosen.tolist()) if head]
+
+
+def look_at_files(files: Sequence[str]) -> ImageLook:
+    """What the images in files are like, by the headers of up to 1,000 of them."""
+    return look_at(_heads(encoded(files)))
 
 
 _MUCH = 1.5  # so many times as large as they are made are images whose reduction is worth a sentence

@@ -187,7 +187,7 @@ def _columns(table: DataTable) -> tuple[str, str, str | None, bool]:
     if name is not None and by_id is not None and table.usual(("taxonid",)) is not None:
         return name, by_id, status, True
     raise DataError(
-        f"{table} is no table of synonyms: it needs the columns synonym and accepted, or Darwin Core's "
+        f"{table} is not a table of synonyms: it needs the columns synonym and accepted, or Darwin Core's "
         f"scientificName and acceptedNameUsage; it has {', '.join(table.columns)}"
     )
 

@@ -159,7 +159,7 @@ def _members(path: str, where: str) -> Iterator[tuple[str, int, int]]:
             if last.strip(b"\0"):
                 raise DataError(f"{where} is damaged at byte {tar.offset:,}; {again}")
     except tarfile.TarError as error:
-        why = "is no tar file, or has been cut off" if os.path.getsize(path) else "is empty"
+        why = "is not a tar file, or has been cut off" if os.path.getsize(path) else "is empty"
         raise DataError(f"{where} {why}; {again}") from error
     except OSError as error:
         raise DataError(f"{where} cannot be read: {(error.strerror or str(error)).lower()}") from error

@@ -99,7 +99,7 @@ def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, Any]]:
                 continue
             record = _parsed(line, f"line {line_number}")
             if not isinstance(record, dict):
-                raise ValueError(f"line {line_number} is no record; {_WHAT}")
+                raise ValueError(f"line {line_number} is not a record; {_WHAT}")
             yield number, record
             number += 1
 
@@ -127,10 +127,10 @@ def _listed(path: Path, encoding: str | None) -> Iterator[tuple[int, Any]]:
         lists = [value for value in content.values() if isinstance(value, list)]
         content = lists[0] if len(lists) == 1 and len(content) <= 2 else content
     if not isinstance(content, list) or not content:
-        raise ValueError(f"it is no list of records; {_WHAT}")
+        raise ValueError(f"it is not a list of records; {_WHAT}")
     for number, record in enumerate(content):
         if not isinstance(record, dict):
-            raise ValueError(f"entry {number + 1} of its list is no record; {_WHAT}")
+            raise ValueError(f"entry {number + 1} of its list is not a record; {_WHAT}")
         yield number, record
 
 
@@ -151,7 +151,7 @@ def _parsed(text: str, where: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         line = f"line {error.lineno} of it" if where == "it" else where
-        raise ValueError(f"{line} is no JSON ({error.msg.lower()})") from error
+        raise ValueError(f"{line} is not JSON ({error.msg.lower()})") from error
     except RecursionError as error:
         raise ValueError(f"{where} is nested too deeply") from error
     except ValueError as error:

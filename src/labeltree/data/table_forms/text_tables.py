@@ -131,7 +131,7 @@ class TextTable:
     def _reason(self, error: Exception) -> str:
         """Arrow's error as the reason why the table cannot be read."""
         if isinstance(error, UnicodeError):
-            return f"it is no {self.form.encoding} ({error}); --table.encoding NAME says what it is"
+            return f"it is not {self.form.encoding} ({error}); --table.encoding NAME says what it is"
         reason = str(error).strip().splitlines()[0]
         if "invalid UTF8" in reason:
             return f"it is not UTF-8 ({reason}); save it as UTF-8, or say its encoding, --table.encoding NAME"
@@ -139,7 +139,7 @@ class TextTable:
             return self._ragged() or "its rows have different numbers of cells, or quotes are not closed"
         if reason.startswith("it "):
             return reason
-        return "it is no table: a cell is not closed, or a row too long"
+        return "it is not a table: a cell is not closed, or a row too long"
 
     def _ragged(self) -> str | None:
         """Which rows have not as many cells as the header."""

@@ -229,7 +229,7 @@ def _place_label(column_of: dict[str, _Column], label: _Column) -> list[str]:
     cls = column_of["class"]
     if not _is_class(column_of):  # `cls` may be a number
         column_of["class"] = label
-        return [f"the column '{cls.name}' was not taken: its values are no classes of organisms"]
+        return [f"the column '{cls.name}' was not taken: its values are not classes of organisms"]
     fits = _is_class({**column_of, "class": label})
     above = next((column_of[rank] for rank in RANKS[::-1] if rank in column_of and rank != "species"), cls)
     values, strays = _strays(label, above)

@@ -455,7 +455,7 @@ def image_path(
         return _disk_form(f"{root.rstrip(os.sep)}{os.sep}{text}")
     file = os.path.normpath(os.path.join(root, text))
     if "\0" in text or (not os.path.isabs(text) and os.path.commonpath((root, file)) != root):
-        why = "is no file name" if "\0" in text else "lies outside the table's folder"
+        why = "is not a file name" if "\0" in text else "lies outside the table's folder"
         raise DataError(
             f"{table}, row {rows_of(text)[0]}: the image {text!r} {why} (column '{column}'); "
             "write its absolute path, or move the table"

@@ -131,9 +131,9 @@ def _synset(where: str, line: str) -> Synset:
         pointers = [(fields[i], int(fields[i + 1])) for i in range(at, at + 4 * int(fields[at - 1]), 4)]
         offset = int(fields[0])
     except (IndexError, ValueError):
-        raise TaxonomyError(f"{where}: this is no line of WordNet's data.noun") from None
+        raise TaxonomyError(f"{where}: this is not a line of WordNet's data.noun") from None
     if fields[2] != "n" or not words:
-        raise TaxonomyError(f"{where}: this is no noun synset")
+        raise TaxonomyError(f"{where}: this is not a noun synset")
     return Synset(
         offset,
         words,
@@ -150,7 +150,7 @@ def _senses(where: str, line: str) -> tuple[str, list[int]]:
         count = int(fields[2])
         offsets = [int(field) for field in fields[-count:]]
     except (IndexError, ValueError):
-        raise TaxonomyError(f"{where}: this is no line of WordNet's index.noun") from None
+        raise TaxonomyError(f"{where}: this is not a line of WordNet's index.noun") from None
     if len(fields) < 6 + count:
-        raise TaxonomyError(f"{where}: this is no line of WordNet's index.noun")
+        raise TaxonomyError(f"{where}: this is not a line of WordNet's index.noun")
     return fields[0], offsets

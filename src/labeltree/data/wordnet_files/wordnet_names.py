@@ -82,7 +82,7 @@ def find_meanings(nouns: WordNetNouns, names: Sequence[str], senses: Mapping[str
         raise TaxonomyError("there are no names; give at least one class")
     if strangers := [name for name in senses if name not in names]:
         raise TaxonomyError(
-            f"senses names {strangers[0]!r}, which is no class ({nearest_hint(strangers[0], names)})"
+            f"senses names {strangers[0]!r}, which is not a class ({nearest_hint(strangers[0], names)})"
         )
     irregular = read_irregular(nouns.folder / "noun.exc")
     sorted_meanings = Meanings({}, {}, {})

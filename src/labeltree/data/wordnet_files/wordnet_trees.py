@@ -41,7 +41,9 @@ def wordnet_dag(
     if len(synsets) != 1:
         senses = ", ".join(map(nouns.name, synsets))
         hint = f"it may be {senses}" if synsets else nearest_hint(root.split(".")[0], nouns.senses)
-        raise TaxonomyError(f"root={root!r} is {'ambiguous' if synsets else 'no noun of WordNet'} ({hint})")
+        raise TaxonomyError(
+            f"root={root!r} is {'ambiguous' if synsets else 'not a noun of WordNet'} ({hint})"
+        )
     offsets = synsets_below(nouns, synsets[0], instances)
     names = [nouns.name(offset) for offset in offsets]
     return TaxonomyDAG(names, _parents(nouns, offsets, synsets[0], instances))

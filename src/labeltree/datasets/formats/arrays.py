@@ -65,7 +65,7 @@ def images_and_labels(
     try:
         labels = np.column_stack([np.asarray(batch[key], np.int64) for key in columns])
     except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"'{where}': {' or '.join(columns)} are no whole numbers, one an image") from error
+        raise DataError(f"'{where}': {' or '.join(columns)} are not whole numbers, one an image") from error
     expected = (len(labels), math.prod(shape))
     if images.dtype != np.uint8 or images.shape != expected:
         raise DataError(f"'{where}': data are {images.dtype} {images.shape}; they must be uint8 {expected}")

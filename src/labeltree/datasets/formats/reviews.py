@@ -57,7 +57,7 @@ def parse_rating(text: str, steps: int) -> int:
     if points <= 0:
         return -1
     if not (1 <= points <= 5 and (points * steps).is_integer()):
-        raise ValueError(f"{text!r} is no rating from 1 to 5")
+        raise ValueError(f"{text!r} is not a rating from 1 to 5")
     return int(points * steps)
 
 

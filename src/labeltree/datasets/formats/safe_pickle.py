@@ -67,7 +67,7 @@ class _ArraysOnly(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         known = _KNOWN.get((module.replace("numpy._core", "numpy.core"), name))
         if known is None:
-            raise pickle.UnpicklingError(f"it names '{module}.{name}', which is no array")
+            raise pickle.UnpicklingError(f"it names '{module}.{name}', which is not an array")
         return known
 
 

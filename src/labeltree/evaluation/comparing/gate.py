@@ -150,7 +150,7 @@ def read_gate(path: str | Path) -> Gate:
 
 def _rule(given: Any) -> GateRule:
     if not isinstance(given, Mapping) or "metric" not in given:
-        raise ValueError("it is no rule: expected a mapping with 'metric', such as {metric: answer_top1}")
+        raise ValueError("it is not a rule: expected a mapping with 'metric', such as {metric: answer_top1}")
     if unknown := sorted(map(str, set(given) - set(_KEYS))):
         raise ValueError(f"it has the key '{unknown[0]}'; there are {', '.join(_KEYS)}")
     named = given.get("only", ())

@@ -86,12 +86,12 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
     role = {"prototypes": "embeddings", "own": "predictions"}.get(main.classifier.name, "features")
     role = role if role in main.scores else "embeddings"
     shown = {
-        f"{role}.{prefix}top1": "top-1",
-        f"{role}.{prefix}hierarchical_f1": "hierarchical F1",
-        "embeddings.recall_at_1": "recall@1",
+        f"{role}.{prefix}top1": metric_name("top1"),
+        f"{role}.{prefix}hierarchical_f1": metric_name("hierarchical_f1"),
+        "embeddings.recall_at_1": metric_name("recall_at_1"),
     }
     for part in main.by_attribute:
-        shown |= {key: f"held at {key.rpartition('_')[2]}" for key in part.scores if ".coverage_at_" in key}
+        shown |= {key: metric_name(key.partition(".")[2]) for key in part.scores if ".coverage_at_" in key}
     grouped = any(part.groups is not None for part in main.by_attribute)
     heads = ["samples", *(["groups"] if grouped else [])]
     # counts stand once before the scores that rest on the same samples

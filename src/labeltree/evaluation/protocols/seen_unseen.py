@@ -176,7 +176,7 @@ def _unseen(inputs: Inputs, options: SeenUnseenOptions, hidden: Tensor) -> Tenso
         try:
             named = inputs.judging.placed[inputs.judging.judge.encode(list(options.unseen))]
         except TaxonomyError as error:
-            raise DataError(f"unseen names something that is no node: {error}") from error
+            raise DataError(f"unseen names something that is not a node: {error}") from error
         for node in named.tolist():
             unseen[node : int(tree.subtree_end[node])] = True
         if not len(hidden):

@@ -59,7 +59,7 @@ class LanceStore:
         names = self._schema.names
         text = (self._schema.field("id").metadata or {}).get(_SETTINGS) if "id" in names else None
         if text is None:
-            raise DataError(f"'{folder}' holds a table of LanceDB that is no index of labeltree")
+            raise DataError(f"'{folder}' holds a table of LanceDB that is not an index of labeltree")
         self._text = text
         self._seen: tuple[int, int] | None = None
         known = earlier is not None and earlier._text == text
@@ -284,7 +284,7 @@ def _check_ours(folder: Path) -> None:
         ) from error
     if "id" not in names.names or _SETTINGS not in (names.field("id").metadata or {}):
         raise DataError(
-            f"'{folder}' holds a table of LanceDB that is no index of labeltree; name another folder"
+            f"'{folder}' holds a table of LanceDB that is not an index of labeltree; name another folder"
         )
 
 

@@ -109,7 +109,7 @@ class PostgresStore:
             existing = self._tables.existing(connection)
             if existing and "settings" not in existing:
                 raise DataError(
-                    f"the schema '{address.name}' at {self.name} holds tables that are no index; "
+                    f"the schema '{address.name}' at {self.name} holds tables that are not an index; "
                     "take another name"
                 )
             if existing and not overwrite:

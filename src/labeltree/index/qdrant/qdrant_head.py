@@ -77,7 +77,7 @@ class HeadPoint:
             return QdrantHead(**points[0].payload)
         except (IndexError, TypeError):
             raise DataError(
-                f"the collection '{self._collection}' at {self._where} is no index of labeltree; "
+                f"the collection '{self._collection}' at {self._where} is not an index of labeltree; "
                 "take another name"
             ) from None
 

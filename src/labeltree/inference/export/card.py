@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from labeltree.inference.facts import Facts, what_it_reads
-from labeltree.inference.info_text import number_text, threshold_text
+from labeltree.inference.info_text import number_name, number_text, threshold_text
 from labeltree.inference.public_settings import EXPORTED
 
 __all__ = ["model_card"]
@@ -166,7 +166,7 @@ def _evaluation(metrics: Mapping[str, Any] | None) -> str:
             "the run, before the export, puts them here."
         )
     rows = [f"| metric | value [{metrics['confidence']:.0%} interval] |", "|---|---|"]
-    rows += [f"| {number['name']} | {number_text(number)} |" for number in metrics["numbers"]]
+    rows += [f"| {number_name(number)} | {number_text(number)} |" for number in metrics["numbers"]]
     rows += [
         f"| accuracy at depth {depth} | {number_text({'value': value, 'low': None})} |"
         for depth, value in enumerate(metrics["by_depth"], 1)

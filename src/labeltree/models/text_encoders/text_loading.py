@@ -55,7 +55,7 @@ def load_text_encoder(name: str, model: str, pretrained: bool) -> TransformerEnc
     loaded = _load(name, model)
     transformer: Any = getattr(loaded[0], "auto_model", None)
     if transformer is None or getattr(loaded.tokenizer, "backend_tokenizer", None) is None:
-        raise ValueError(f"encoder {name!r} is no transformer that reads texts by a fast tokenizer")
+        raise ValueError(f"encoder {name!r} is not a transformer that reads texts by a fast tokenizer")
     if len(loaded.tokenizer) <= len(loaded.tokenizer.all_special_tokens):
         raise DataError(f"encoder {name!r} has no vocabulary: the files of its tokenizer are missing")
     if getattr(transformer, "pooler", None) is not None:
@@ -90,16 +90,19 @@ def rebuild_text_encoder(name: str, folder: Path) -> TransformerEncoder:
 
     kinds: dict[str, Any] = {"model": str, "max_length": int, "prompt": str, "after": list[str]}
     kept = read_config(folder, kinds)
-    with READER.reading(folder / _CONFIG, "it is no configuration of transformers"), quiet_transformers():
+    with READER.reading(folder / _CONFIG, "it is not a configuration of transformers"), quiet_transformers():
         offline: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
         config = AutoConfig.from_pretrained(folder, **offline)
         with without_first_weights():
             transformer = _library_class(f"transformers.{kept['model']}")(config)
         if getattr(transformer, "pooler", None) is not None:
             transformer.pooler = None
-    with READER.reading(folder / "tokenizer.json", "it is no tokenizer"), quiet_transformers():
+    with READER.reading(folder / "tokenizer.json", "it is not a tokenizer"), quiet_transformers():
         tokenizer = AutoTokenizer.from_pretrained(folder, **offline)
-    with READER.reading(folder / "after_0", "it is no module of sentence-transformers"), quiet_transformers():
+    with (
+        READER.reading(folder / "after_0", "it is not a module of sentence-transformers"),
+        quiet_transformers(),
+    ):
         after = [
             _library_class(kind).load(str(folder / f"after_{number}"), local_files_only=True)
             for number, kind in enumerate(kept["after"])
@@ -117,7 +120,7 @@ def _library_class(name: str) -> Any:
         raise ValueError(f"{name} belongs to neither library")
     library_class = getattr(importlib.import_module(module), kind, None)
     if not isinstance(library_class, type) or not issubclass(library_class, nn.Module):
-        raise ValueError(f"{name} is no module")
+        raise ValueError(f"{name} is not a module")
     return library_class
 
 

@@ -20,6 +20,7 @@ COLOURS = {
     "muted": ("#5f6772", "#9aa3af"),
     "line": ("#e3e4e6", "#2d333c"),
     "faint": ("#f1f1ee", "#20252d"),
+    "good": ("#0b6e6e", "#5fd0d0"),
     "far": ("#a8341f", "#f0836d"),
     "mark": ("#eaf1fd", "#1f2f4d"),
     "shade": ("rgb(0 0 0 / .16)", "rgb(0 0 0 / .6)"),

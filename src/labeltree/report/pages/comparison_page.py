@@ -25,11 +25,11 @@ from labeltree.report.charts.bar_charts import (
 )
 from labeltree.report.charts.figures import curve_chart, depth_chart
 from labeltree.report.comparison_words import (
+    comparison_verdict,
     difference_text,
     estimate_text,
     metric_of_entry,
     sentences,
-    summary,
     tested,
     verdict,
 )
@@ -86,7 +86,7 @@ def comparison_page(
         methods=order,
         others=others,
         marks=[method_mark(i) for i in range(len(order))],
-        summary=summary(comparison),
+        said=comparison_verdict(comparison),
         sentences=sentences(comparison),
         dots=_dots(charted, order),
         differences=_differences(charted, comparison.baseline, others) if others else None,

@@ -132,7 +132,7 @@ def inline(text: str) -> Markup:
 
 
 _TABLE = {
-    "table_open": '<div class="scroll"><table class="words">\n',
+    "table_open": '<div class="scroll" tabindex="0"><table class="words">\n',
     "table_close": "</table></div>\n",
     "th_open": '<th scope="col">',
     "td_open": "<td>",

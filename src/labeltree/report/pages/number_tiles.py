@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.evaluation import EvaluationResult, MethodResult
-from labeltree.report.compare_answers import Differences, added_by_training
-from labeltree.report.pages.opening_sentences import coarsest_groups
+from labeltree.report.verdict import coarsest_groups
 from labeltree.report.wording import percent
 
 __all__ = [
@@ -36,13 +35,8 @@ class Tile:
     note: str = ""
 
 
-def tiles(result: EvaluationResult, differences: Differences | None = None) -> list[Tile]:
-    """The four numbers to remember.
-
-    Args:
-        result: The result.
-        differences: Its `answer_differences`; None = they are computed.
-    """
+def tiles(result: EvaluationResult) -> list[Tile]:
+    """The four numbers to remember."""
     main = result.main
     others = [method for key, method in result.methods.items() if key != result.name]
     coarsest = coarsest_groups(main)
@@ -51,7 +45,6 @@ def tiles(result: EvaluationResult, differences: Differences | None = None) -> l
             percent(main.answer_score("top1")),
             f"get exactly the right class ({_BY_IN_TILE[main.classifier.name]})",
             _others(others, lambda m: m.answer_score("top1"), answers=True),
-            added_by_training(result, differences, shares=False),
         ),
     ]
     if coarsest < len(main.answer_by_depth) - 1:

@@ -1,4 +1,4 @@
-"""The sentences that open the report: what it is about, how good the model is, and how it compares."""
+"""What the report says below its verdict: what it is about, and how the model compares."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from labeltree.evaluation import EvaluationResult, MethodResult
 from labeltree.evaluation.comparing.comparison import Difference
 from labeltree.report.charts.shown_nodes import main_branches
 from labeltree.report.compare_answers import Differences, answer_differences
+from labeltree.report.verdict import margin
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
 
 __all__ = [
-    "coarsest_groups",
-    "main_sentences",
+    "further_sentences",
     "opening",
 ]
 
@@ -49,25 +49,20 @@ def opening(result: EvaluationResult, taxonomy: Taxonomy, samples: str, *, train
     )
 
 
-def main_sentences(
+def further_sentences(
     result: EvaluationResult, samples: str, differences: Differences | None = None
 ) -> list[str]:
-    """Sentences: how good, whether better than each baseline, and how bad the mistakes are.
+    """Sentences on what gives the answers, and whether they are better than each baseline's.
 
     Args:
         result: The result.
         samples: What samples are called.
         differences: Its `answer_differences`; None = they are computed.
     """
-    main, errors = result.main, result.main.errors
-    top1 = main.answer_score("top1")
-    if math.isnan(top1):
-        return [f"How often the {samples} get the right class is not defined here."]
-    sentences = [
-        f"Of {errors.samples:,} test {samples}, {_CLASSIFIERS[main.classifier.name]} gives exactly the right "
-        f"class for {percent(top1)}, "
-        f"{_how_sure(main, errors.samples, result.settings.confidence)}.",
-    ]
+    main = result.main
+    if math.isnan(main.answer_score("top1")):
+        return []
+    sentences = [f"The answers come from {_CLASSIFIERS[main.classifier.name]}."]
     apart = answer_differences(result) if differences is None else differences
     others = [
         _beside(main, other, apart.get(key), result.settings.confidence)
@@ -78,42 +73,14 @@ def main_sentences(
         level = percent(result.settings.confidence, 0)
         bounds = f" In brackets: {level} intervals of the differences on the same {samples}." if apart else ""
         sentences.append(f"For comparison: {'; '.join(others)}.{bounds}")
-    coarsest = coarsest_groups(main)
-    if errors.errors and coarsest < len(errors.by_depth) - 1:
-        near = 1 - sum(errors.by_depth[: coarsest + 1]) / errors.errors
-        sentences.append(
-            f"Of the {plural(errors.errors, 'mistake')}, {percent(near, 0)} stay in the right main branch."
-        )
-    elif not errors.errors:
-        sentences.append("It made no mistake.")
     return sentences
-
-
-def coarsest_groups(method: MethodResult) -> int:
-    """The place, depth − 1, of the coarsest groups to tell apart; the number of depths without any."""
-    depths = method.answer_by_depth
-    return next((place for place, value in enumerate(depths) if not math.isnan(value)), len(depths))
-
-
-def _how_sure(main: MethodResult, count: int, confidence: float) -> str:
-    """The interval of the share of right answers, or that for as many independent samples."""
-    low, high = main.answer_interval("top1")
-    if math.isnan(low):
-        return f"give or take {_margin(main.answer_score('top1'), count):.1f} points"
-    return f"with {percent(confidence, 0)} confidence between {percent(low)} and {percent(high)}"
-
-
-def _margin(share: float, samples: int) -> float:
-    """Half the 95 % interval of a share, in points, by Wilson's formula for as many independent samples."""
-    z = 1.96
-    return 100 * z / (1 + z**2 / samples) * math.sqrt(share * (1 - share) / samples + z**2 / (4 * samples**2))
 
 
 def _half(method: MethodResult) -> float:
     """Half the interval of the share of right answers, in points; with groups, their wider interval."""
     low, high = method.answer_interval("top1")
     return (
-        _margin(method.answer_score("top1"), method.errors.samples) if math.isnan(low) else 50 * (high - low)
+        margin(method.answer_score("top1"), method.errors.samples) if math.isnan(low) else 50 * (high - low)
     )
 
 

@@ -22,6 +22,7 @@ from labeltree.report.charts.shown_nodes import NodeNames, TreeColours
 from labeltree.report.charts.svg import legend_mark
 from labeltree.report.charts.training_curves import history_groups, trained_with
 from labeltree.report.compare_answers import Differences, answer_differences
+from labeltree.report.next_steps import NextStep
 from labeltree.report.pages.first_screen import (
     group_word,
     promise_panel,
@@ -30,7 +31,7 @@ from labeltree.report.pages.first_screen import (
     tested_sentence,
 )
 from labeltree.report.pages.number_tiles import tiles
-from labeltree.report.pages.opening_sentences import main_sentences, opening
+from labeltree.report.pages.opening_sentences import further_sentences, opening
 from labeltree.report.pages.template import read_script, render_page
 from labeltree.report.shown_samples.encode_pictures import ShownSamples
 from labeltree.report.shown_samples.explanations import explain_samples, explanation_rows
@@ -39,6 +40,7 @@ from labeltree.report.tables.confusions import confusion_rows, example_pictures,
 from labeltree.report.tables.error_tree_rows import ErrorTree, json_in_page, tree_data
 from labeltree.report.tables.metric_table import aspect_table, metric_table
 from labeltree.report.tables.protocol_tables import attribute_tables, protocol_blocks
+from labeltree.report.verdict import evaluation_verdict
 from labeltree.ridge import TreeRidgeLoss
 from labeltree.runs import EmbeddingTable
 from labeltree.runs.versions import versions
@@ -85,6 +87,7 @@ def render_report(
     max_points: int = 1200,
     differences: Differences | None = None,
     solver: TreeRidgeLoss | None = None,
+    steps: Sequence[NextStep] = (),
 ) -> str:
     """The report as a string of HTML: the same for the same input.
 
@@ -106,6 +109,7 @@ def render_report(
         max_points: The largest number of samples to project.
         differences: The `answer_differences` of the result; None = they are computed.
         solver: What made the embeddings, if they are a posterior space with dials.
+        steps: Commands that may follow.
 
     Raises:
         DataError: If the table is not the one that the result comes from.
@@ -141,6 +145,7 @@ def render_report(
         )
     differences = answer_differences(result) if differences is None else differences
     questions = question_panels(result, sample, group)
+    groups = metric_table(result, sample, samples)
     explained = explain_samples(result, table, chosen, taxonomy)
     shown_samples = ShownSamples(table, images, texts, visible)
     dial = None
@@ -170,12 +175,15 @@ def render_report(
         ),
         questions=questions,
         promise=promise_panel(result, samples),
-        sentences=main_sentences(result, samples, differences),
-        tiles=tiles(result, differences),
+        verdict=evaluation_verdict(result, samples, differences),
+        sentences=further_sentences(result, samples, differences),
+        steps=steps,
+        tiles=tiles(result),
         methods=list(result.methods),
         has_intervals=any(m.intervals for m in result.methods.values()),
         confidence=result.settings.confidence,
-        groups=metric_table(result, sample, samples),
+        groups=groups,
+        count_rows=sum(len(group.rows) for group in groups),
         aspects=aspect_table(result, sample, samples),
         depth=depth_figure(result, taxonomy, table.nodes[chosen.test]),
         errors=errors,

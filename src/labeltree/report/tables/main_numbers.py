@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.result import PREFIX
@@ -11,6 +12,7 @@ from labeltree.report.compare_answers import Differences, added_by_training
 
 __all__ = [
     "main_numbers_table",
+    "short_table",
 ]
 
 
@@ -37,6 +39,8 @@ _METRICS = (
     ("aspect_recall_at_1", "aspects"),
 )
 _NOT_ALWAYS = ("posterior", "predictions", "aspects")
+_SHORT_ANSWERS = _ANSWERS[:2]
+_SHORT = [(metric, "embeddings") for metric in ("recall_at_1", "map_at_r", "parent_violations")]
 
 
 def main_numbers_table(result: EvaluationResult, differences: Differences | None = None) -> str:
@@ -56,13 +60,41 @@ def main_numbers_table(result: EvaluationResult, differences: Differences | None
     ]
     if "features" not in result.main.representations:  # nothing beside the space that is searched
         shown = [(metric, role) for metric, role in shown if role != "features"]
-    answers = [metric_name(metric) for metric in _ANSWERS]
-    columns = [["", "classifier", *answers, *(_title(metric, role) for metric, role in shown)]]
+    lines = _table(result, _ANSWERS, shown)
+    added = added_by_training(result, differences)
+    space = result.main.classifier.space.sentence
+    last = [result.main.classifier.sentence, *result.cautions, *([added] if added else [])]
+    last += [space] if space else []
+    return "\n".join([*lines, *last])
+
+
+def short_table(result: EvaluationResult) -> str:
+    """The numbers to remember of every method, as a plain-text table, and below it the cautions, a line each.
+
+    Numbers that are not defined for any method are left out.
+    """
+    methods = result.methods.values()
+    shown = [each for each in _SHORT if any(not math.isnan(m.score(*each)) for m in methods)]
+    return "\n".join([*_table(result, _SHORT_ANSWERS, shown), *result.cautions])
+
+
+def _table(
+    result: EvaluationResult, answers: Sequence[str], shown: Sequence[tuple[str, str | None]]
+) -> list[str]:
+    """The numbers of every method in columns, and what the brackets are.
+
+    Args:
+        result: The result.
+        answers: Metrics of the classifier that answers.
+        shown: Further metrics, and the representation that each is read from.
+    """
+    names = [metric_name(metric) for metric in answers]
+    columns = [["", "classifier", *names, *(_title(metric, role) for metric, role in shown)]]
     for name, method in result.methods.items():
-        given = [_cell(method.answer_score(metric), method.answer_interval(metric)) for metric in _ANSWERS]
+        given = [_cell(method.answer_score(metric), method.answer_interval(metric)) for metric in answers]
         others = [_cell(method.score(metric, role), method.interval(metric, role)) for metric, role in shown]
         columns.append([name, method.classifier.name, *given, *others])
-    counts = _counts(result, [f"{PREFIX[result.main.classifier.name]}{m}" for m in _ANSWERS], shown)
+    counts = _counts(result, [f"{PREFIX[result.main.classifier.name]}{m}" for m in answers], shown)
     columns += counts
     widths = [max(map(len, column)) for column in columns]
     lines = [
@@ -71,15 +103,11 @@ def main_numbers_table(result: EvaluationResult, differences: Differences | None
     ]
     if any(method.intervals for method in result.methods.values()):
         lines.append(f"in brackets: {result.settings.confidence:.0%} confidence intervals{_drawn(counts)}")
-    added = added_by_training(result, differences)
-    space = result.main.classifier.space.sentence
-    last = [result.main.classifier.sentence, *result.cautions, *([added] if added else [])]
-    last += [space] if space else []
-    return "\n".join([*lines, *last])
+    return lines
 
 
 def _counts(
-    result: EvaluationResult, answers: list[str], shown: list[tuple[str, str | None]]
+    result: EvaluationResult, answers: list[str], shown: Sequence[tuple[str, str | None]]
 ) -> list[list[str]]:
     """A column of the samples that each number of the evaluated method rests on, and one of their groups."""
     outcomes = result.outcomes.get(result.name)

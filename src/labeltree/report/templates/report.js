@@ -342,6 +342,15 @@
     chart.addEventListener("pointerleave", () => { dim(null); tip.hidden = true; });
   }
 
+  function reachable() {
+    // what scrolls sideways is reached by keyboard, as long as it scrolls
+    const watcher = new ResizeObserver((entries) => entries.forEach(({ target }) => {
+      if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+      else target.removeAttribute("tabindex");
+    }));
+    document.querySelectorAll(".scroll").forEach((one) => watcher.observe(one));
+  }
+
   function sortable(table) {
     // the first column restores the order of the tree; numbers begin with the smallest, undefined ones are last
     const body = table.tBodies[0], rows = [...body.rows], heads = [...table.tHead.rows[0].cells];
@@ -360,9 +369,19 @@
     });
   }
 
+  function showNumbers() {  // what a link leads to is shown: the table of all numbers
+    const numbers = document.querySelector("#numbers:target > details");
+    if (!numbers) return;
+    numbers.open = true;
+    numbers.parentElement.scrollIntoView();
+  }
+
   document.documentElement.classList.add("js");
   const box = document.getElementById("explorer"), source = document.getElementById("tree-data");
   if (box && source) explorer(box, source);
+  reachable();
   document.querySelectorAll("svg.plane").forEach(hover);
   document.querySelectorAll("table.sortable").forEach(sortable);
+  addEventListener("hashchange", showNumbers);
+  showNumbers();
 })();

@@ -183,7 +183,7 @@ def _read_table(path: Path, needed: tuple[str, ...]) -> tuple[list[str], list[di
     """Columns and rows of a CSV, separated by commas, semicolons or tabs."""
     text = read_text(path, _READER)
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
-    with _READER.reading(path, "it is no CSV"):
+    with _READER.reading(path, "it is not CSV"):
         lines = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, restval="")
         columns = [name.strip() for name in lines.fieldnames or []]
         lines.fieldnames = [name.lower() if name.lower() in {*needed, CONTENT} else name for name in columns]

@@ -29,6 +29,7 @@ from labeltree.serving.explorer.explorer_replies import (
     ReviewPage,
     SampleList,
     SessionRequest,
+    SuspectSearchInfo,
     TreeReply,
 )
 from labeltree.serving.explorer.pages import page_html, page_style
@@ -267,6 +268,21 @@ def _add_review(app: FastAPI, show: Show) -> None:
         except Conflict as conflict:
             item = show.review_item(asked.id)
             raise _ConflictError(Changed(detail=str(conflict), item=item)) from None
+
+    @app.get("/api/suspects")
+    def search_state() -> SuspectSearchInfo:
+        """How far the search for labels that look wrong is."""
+        return show.search_state()
+
+    @app.post("/api/suspects", responses=_PROBLEMS)
+    def search_suspects() -> SuspectSearchInfo:
+        """Look for labels that look wrong, in the background; what is found replaces the suspects."""
+        if show.suspect_search is None:
+            raise HTTPException(
+                422, "suspects cannot be looked for here; give their table by --suspects FILE"
+            )
+        show.suspect_search.start()
+        return show.search_state()
 
     @app.exception_handler(_ConflictError)
     async def conflicting(_: Request, error: _ConflictError) -> Response:

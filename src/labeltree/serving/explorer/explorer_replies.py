@@ -24,6 +24,7 @@ __all__ = [
     "SampleReply",
     "SessionRequest",
     "SplitReply",
+    "SuspectSearchInfo",
     "TreeReply",
 ]
 
@@ -58,6 +59,8 @@ class ExplorerInfo(BaseModel):
     pictures: bool
     splits: list[str] = Field(description="names; /api/rows has their positions in this list")
     judged: str = Field(description="the split that accuracies are about; 'all'; or empty: no predictions")
+    classifier: str = Field(description="what gave the predictions, in words; empty: not known")
+    changed_at: str = Field(description="when the index was last changed, UTC; empty: not known")
     suspects: int
     decided: int
     corrections: str | None = Field(description="name of the file that decisions are written to")
@@ -65,6 +68,16 @@ class ExplorerInfo(BaseModel):
     maps: list[MapInfo]
     map: str = Field(description="the map to show first")
     dials: DialInfo | None = Field(None, description="what a search can be given; none without them")
+
+
+class SuspectSearchInfo(BaseModel):
+    """How far the search for labels that look wrong is, which POST starts."""
+
+    state: Literal["absent", "computing", "ready", "failed"]
+    message: str = Field(description="what is being done")
+    share: float | None = Field(description="how much of that is done, 0 to 1; null: not known")
+    problem: str = Field(description="why it failed")
+    possible: bool = Field(description="whether it can be started here")
 
 
 class TreeReply(BaseModel):

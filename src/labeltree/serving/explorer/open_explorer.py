@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import torch
 
 from labeltree.cache import data_home
 from labeltree.data.correction_rounds import CorrectionRounds
+from labeltree.decisions.choose_classifier import classifier_words
 from labeltree.errors import DataError, LabeltreeError
 from labeltree.options.schema import as_place, takes
 from labeltree.options.serving import ExploreOptions
@@ -25,6 +27,7 @@ from labeltree.serving.explorer.explorer_pictures import Pictures
 from labeltree.serving.explorer.maps import Maps
 from labeltree.serving.explorer.review_decisions import Review
 from labeltree.serving.explorer.show import Show
+from labeltree.serving.explorer.suspect_search import index_suspects
 from labeltree.serving.server import bound, is_loopback, read_token, run_app
 from labeltree.serving.service_settings import ServiceSettings
 
@@ -99,6 +102,13 @@ def open_show(
     folder = Path(index.where) if "://" not in index.where else None
     draw = None if engine is None else _drawer(engine, index)
     pictures = Pictures(collection.paths, [*images, *_folders_of(engine)], settings, draw)
+
+    def known() -> dict[str, str] | None:
+        """Fingerprints of the samples, by their ids."""
+        ids = collection.ids.tolist()
+        contents = recorded_contents(index, ids)
+        return None if contents is None else dict(zip(ids, contents, strict=True))
+
     listed = [] if suspects is None else read_suspects(Path(suspects), collection)
     if corrections is None and suspects is not None:
         corrections = Path(suspects).with_name("reviewed.csv")
@@ -109,11 +119,16 @@ def open_show(
         )
     kept = None
     if corrections is not None:
-        ids = collection.ids.tolist()
-        contents = recorded_contents(index, ids)
-        kept = CorrectionsFile(
-            Path(corrections), collection, None if contents is None else dict(zip(ids, contents, strict=True))
+        kept = CorrectionsFile(Path(corrections), collection, known())
+    home = None if folder is None else folder.parent if folder.name == "index" else folder
+
+    def keep_decisions() -> CorrectionsFile | None:
+        """The usual file for decisions about suspects of the page, unless a run was trained with it."""
+        usual = None if home is None else home / "reviewed.csv"
+        return (
+            None if usual is None or _was_used(usual, index) else CorrectionsFile(usual, collection, known())
         )
+
     for problem in [] if kept is None else list(kept.read().problems.values())[:5]:
         warn(problem)
     show = Show(
@@ -123,8 +138,20 @@ def open_show(
         Review(listed, kept),
         why_no_model=why,
         version_now=lambda: str(Index.open(where).version),
+        find_suspects=partial(index_suspects, index, collection),
+        keep_decisions=keep_decisions,
+        classifier="" if engine is None else classifier_words(engine.decider.chosen.name),
+        changed_at=_changed_at(folder),
     )
     return show, engine
+
+
+def _changed_at(folder: Path | None) -> str:
+    """When an index in a folder was last changed; empty if it lies elsewhere."""
+    versions = None if folder is None else next(folder.glob("*.lance/_versions"), None)
+    if versions is None:
+        return ""
+    return datetime.fromtimestamp(versions.stat().st_mtime, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _is_record(path: Path) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from labeltree.errors import DataError
+from labeltree.progress import Progress
 from labeltree.report.charts.shown_nodes import TreeColours, nearness_colour
 from labeltree.serving.engine import Engine
 from labeltree.serving.explorer.collection import Collection, Found
@@ -31,11 +32,13 @@ from labeltree.serving.explorer.explorer_replies import (
     SampleMatch,
     SampleReply,
     SplitReply,
+    SuspectSearchInfo,
     TreeReply,
 )
 from labeltree.serving.explorer.maps import Maps
 from labeltree.serving.explorer.node_facts import count_below, facts_of_node
-from labeltree.serving.explorer.review_decisions import Decision, Review
+from labeltree.serving.explorer.review_decisions import Decision, DecisionFile, Review, Suspect
+from labeltree.serving.explorer.suspect_search import SuspectSearch
 
 __all__ = ["Show"]
 
@@ -56,6 +59,10 @@ class Show:
         review: Suspects and decisions.
         why_no_model: Why nothing can be searched by an image or a text, if nothing can.
         version_now: The version of the index at this moment.
+        find_suspects: Looks for suspects; None: it cannot be done here.
+        keep_decisions: Opens the file of decisions about suspects that were found here; None: there is none.
+        classifier: What gave the predictions, in words; empty if that is not known.
+        changed_at: When the index was last changed, in words; empty if that is not known.
     """
 
     def __init__(
@@ -67,6 +74,10 @@ class Show:
         *,
         why_no_model: str = "there is no model to search by",
         version_now: Callable[[], str] | None = None,
+        find_suspects: Callable[[Progress], list[Suspect]] | None = None,
+        keep_decisions: Callable[[], DecisionFile | None] | None = None,
+        classifier: str = "",
+        changed_at: str = "",
     ) -> None:
         self.collection = collection
         self.pictures = pictures
@@ -75,9 +86,28 @@ class Show:
         self.why_no_model = why_no_model
         self._version_now = version_now
         self._has_pictures = pictures.any
-        self._suspects = {suspect.row: suspect for suspect in review.suspects}
-        self._ranks = {suspect.row: rank for rank, suspect in enumerate(review.suspects)}
+        self._keep_decisions = keep_decisions
+        self._classifier = classifier
+        self._changed_at = changed_at
+        self.suspect_search = (
+            None if find_suspects is None else SuspectSearch(find_suspects, self.take_suspects)
+        )
+        self.take_suspects(review.suspects)
         self._plain_names = [_plain(name) for name in collection.taxonomy.names]
+
+    def take_suspects(self, suspects: list[Suspect]) -> None:
+        """Have these suspects in the review from now on, and keep decisions about them."""
+        if suspects and self.review.kept is None and self._keep_decisions is not None:
+            self.review.kept = self._keep_decisions()
+        self.review.suspects = suspects
+        self._suspects = {suspect.row: suspect for suspect in suspects}
+        self._ranks = {suspect.row: rank for rank, suspect in enumerate(suspects)}
+
+    def search_state(self) -> SuspectSearchInfo:
+        """How far the search for suspects is."""
+        if self.suspect_search is None:
+            return SuspectSearchInfo(state="absent", message="", share=None, problem="", possible=False)
+        return SuspectSearchInfo(**vars(self.suspect_search.state), possible=True)
 
     def prepare(self) -> None:
         """Compute what the page asks for first, so that the first visitor need not wait for it."""
@@ -105,6 +135,8 @@ class Show:
             pictures=self._has_pictures,
             splits=it.split_names,
             judged=it.judged[1],
+            classifier=self._classifier if it.predictions is not None else "",
+            changed_at=self._changed_at,
             suspects=len(self.review.suspects),
             decided=sum(str(it.ids[suspect.row]) in kept for suspect in self.review.suspects),
             problems=problems,
@@ -308,7 +340,7 @@ class Show:
         suspects = [s for s in self.review.suspects if node == 0 or node <= it.nodes[s.row] < end]
         decided = [str(it.ids[s.row]) in decisions for s in suspects]
         if after is not None and after not in self._ranks:
-            raise DataError(f"row {after} is no suspect; give the row of one, or none")
+            raise DataError(f"row {after} is not a suspect; give the row of one, or none")
         from_rank = -1 if after is None else self._ranks[after]
         wanted = [
             s

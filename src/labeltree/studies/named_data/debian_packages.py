@@ -157,7 +157,7 @@ def read_packages(path: Path) -> list[Package]:
                 if not all(
                     isinstance(value, str) for value in (*record["tags"], package.text, package.source)
                 ):
-                    raise ValueError("a value is no text")
+                    raise ValueError("a value is not text")
                 packages.append(package)
             if len(packages) != header.get("packages"):
                 raise ValueError(
@@ -165,7 +165,7 @@ def read_packages(path: Path) -> list[Package]:
                 )
     except (EOFError, KeyError, OSError, TypeError, ValueError) as error:
         raise DataError(
-            f"'{path}', line {number}: this is no list of tagged packages ({error}); "
+            f"'{path}', line {number}: this is not a list of tagged packages ({error}); "
             "'labeltree data get debtags' makes a new one"
         ) from error
     return packages

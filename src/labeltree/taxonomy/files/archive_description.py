@@ -55,7 +55,7 @@ def read_description(path: Path, content: bytes) -> tuple[ArchiveFile, list[Arch
         guard.Parse(content, True)
         root = ElementTree.fromstring(content)
     except (expat.ExpatError, ElementTree.ParseError) as error:
-        raise DataError(f"'{path}': {META} is no XML ({error})") from error
+        raise DataError(f"'{path}': {META} is not XML ({error})") from error
     files: dict[str, list[ArchiveFile]] = {"core": [], "extension": []}
     for element in root:
         kind = element.tag.rpartition("}")[2]

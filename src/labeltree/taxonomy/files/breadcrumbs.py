@@ -194,7 +194,7 @@ def _names(breadcrumbs: dict[str, Any], number: int) -> tuple[str, ...]:
     elements = breadcrumbs.get("itemListElement", [])
     elements = [elements] if isinstance(elements, Pairs) else elements
     if not isinstance(elements, list):
-        raise TaxonomyError(f"the itemListElement of BreadcrumbList {number} is no list")
+        raise TaxonomyError(f"the itemListElement of BreadcrumbList {number} is not a list")
     placed = []
     for place, element in enumerate(elements, start=1):
         item = dict(element) if isinstance(element, Pairs) else {"name": element}

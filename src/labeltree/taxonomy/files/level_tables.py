@@ -83,7 +83,7 @@ def entries_from_levels(file: OpenedFile) -> Entries:
     elif len(names) > 1:
         file.note(f"{'line 1 names the columns, and ' if table is file.table else ''}{joined} are levels")
     elif table is file.table:
-        file.note(f"line 1 names the column, {names[0]!r}, and is no class")
+        file.note(f"line 1 names the column, {names[0]!r}, and is not a class")
     if is_path:
         places = (*columns.ids, *levels[0].further)
         paths = [row[levels[0].names] for row in rows]
@@ -276,6 +276,6 @@ def _check_depths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if len(rows) > 2 and len(first) == len(rows) == len(set(first)) and repeats:
         raise TaxonomyError(
             f"the columns {', '.join(header)} would be a column per depth, but {header[0]!r} is different "
-            f"in every row while {repeats[0]!r} repeats, so it is no coarsest depth: keep only the columns "
-            "of the depths, coarse to fine, or say --column NAME if one column holds whole paths"
+            f"in every row while {repeats[0]!r} repeats, so it is not the coarsest depth: keep only the "
+            "columns of the depths, coarse to fine, or say --column NAME if one column holds whole paths"
         )

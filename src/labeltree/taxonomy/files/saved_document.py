@@ -47,7 +47,7 @@ def entries_from_document(document: Mapping[str, Any], several_parents: bool) ->
     """
     what, form = ("DAG", DAG_FORMAT) if several_parents else ("taxonomy", TREE_FORMAT)
     if not isinstance(document, Mapping) or document.get("format") != form:
-        raise TaxonomyError(f"this is no saved {what}: its 'format' is not {form!r}")
+        raise TaxonomyError(f"this is not a saved {what}: its 'format' is not {form!r}")
     version = document.get("version")
     if not isinstance(version, int) or version < 1:
         raise TaxonomyError(

@@ -443,7 +443,7 @@ const queue = { item: null, after: null, done: [], busy: false };  // after: the
 async function showReview(item = null) {  // of an item, or of the next that is open
   const box = by("review"), turn = ++reviewSerial;
   if (!info.suspects) {
-    box.replaceChildren(element("h2", { textContent: "No suspects" }), element("p", { textContent: "Find labels that look wrong with “labeltree suspects”, and start the explorer with its file: --suspects FILE." }));
+    await showSearch(box);
     return;
   }
   const page = await json(`/api/review?node=${chosen.node}&limit=1${queue.after === null ? "" : `&after=${queue.after}`}`);
@@ -466,6 +466,59 @@ async function showReview(item = null) {  // of an item, or of the next that is 
   if (queue.item && map.points) map.mark(queue.item.sample.row);
 }
 let reviewSerial = 0;
+
+async function showSearch(box, begun = null) {  // of suspects: begun is what its start has answered
+  const turn = reviewSerial, search = begun || await json("/api/suspects");
+  if (turn !== reviewSerial) return;
+  const words = (text, className = "") => element("p", { textContent: text, className });
+  const parts = [element("h2", { textContent: "Labels that look wrong" })];
+  if (search.state === "computing") {
+    const bar = element("progress", search.share === null ? {} : { max: 1, value: search.share });
+    bar.setAttribute("aria-label", "Progress of the search");
+    parts.push(element("p", { textContent: `${search.message}…`, role: "status" }), bar);
+    setTimeout(guarded(async () => {
+      const next = await json("/api/suspects");
+      if (next.state === "ready") await takeSuspects();
+      else if (turn === reviewSerial) await showSearch(box, next);
+    }), 700);
+  } else {
+    if (search.state === "ready") parts.push(words("No label looks wrong."));
+    else parts.push(words("A classifier that has not seen a sample, and the labels of its nearest samples, are compared with its label."));
+    if (search.state === "failed") parts.push(element("p", { className: "problem", role: "alert", textContent: `It could not be done: ${search.problem}.` }));
+    if (search.possible) {
+      const start = element("button", { type: "button", className: "main", id: "find-suspects", textContent: search.state === "absent" ? "Look for suspects" : "Look again" });
+      start.addEventListener("click", guarded(async () => showSearch(box, await json("/api/suspects", { method: "POST" }))));
+      parts.push(start);
+    }
+    parts.push(words("“labeltree suspects” does the same, with more options; --suspects FILE shows its table here.", "quiet"));
+  }
+  box.replaceChildren(...parts);
+}
+
+async function takeSuspects() {  // those that were found while the page was open
+  let nodes, state;
+  [info, nodes, state] = await Promise.all([json("/api/info"), json("/api/tree"), ask("/api/rows").then((reply) => reply.arrayBuffer())]);
+  tree.suspects = nodes.suspects;
+  rows.state = new Uint8Array(state, 4 * count, count);
+  view.list();
+  tellSuspects();
+  follow();
+  if (reviewing()) await showReview();
+}
+
+function tellSuspects() {
+  by("tab-review").textContent = info.suspects ? `Review (${whole(info.suspects)})` : "Review";
+  for (const option of by("colour").options) {
+    option.hidden = option.disabled = !{ label: true, right: info.judged, split: info.splits.length, suspect: info.suspects }[option.value];
+  }
+}
+
+function tellAbout() {  // what gave the predictions, and how fresh the index is
+  const parts = [];
+  if (info.judged) parts.push(`Predictions${info.classifier ? ` by ${info.classifier}` : ""}, judged on ${info.judged === "all" ? "all samples" : `the split ${info.judged}`}.`);
+  parts.push(`Index version ${info.version}${info.changed_at ? `, last changed ${info.changed_at}` : ""}${info.changed ? "; it has changed since: start the explorer again" : "; up to date"}.`);
+  by("about").textContent = parts.join(" ");
+}
 
 function oneOf(item) {
   const box = element("div", { className: "one" }), facts = element("dl");
@@ -701,13 +754,11 @@ const start = guarded(async () => {
   by("judged").title = `share of right predictions, of ${info.judged === "all" ? "all samples" : `the split ${info.judged}`}`;
   if (info.problems.length) tell(`${info.problems[0]}${info.problems.length > 1 ? `; and ${whole(info.problems.length - 1)} more` : ""}. Such rows stay as they are.`);
   if (info.changed) tell("The index has changed since the explorer was started; start it again to see the change.");
-  for (const option of [...by("colour").options]) {
-    const there = { label: true, right: info.judged, split: info.splits.length, suspect: info.suspects }[option.value];
-    if (!there) option.remove();
-  }
+  tellSuspects();
+  tellAbout();
+  window.addEventListener("focus", guarded(async () => { info = await json("/api/info"); tellAbout(); }));
   by("method").replaceChildren(...info.maps.map((one) => element("option", { value: one.name, textContent: one.name === "disk" ? "Poincaré disk" : one.name })));
   by("method").value = method;
-  if (info.suspects) by("tab-review").textContent = `Review (${whole(info.suspects)})`;
   view = new TreeView(by("nodes"), tree, { total: count, pick: (node) => { tell(""); choose(node); if (!by("node").hidden) by("node").scrollTop = 0; } });
   map = new PointMap(by("plane"), {
     hover,

@@ -40,7 +40,7 @@ export class TreeView {
     const { samples, judged, right, suspects } = this.tree;
     const share = (node) => (judged[node] ? right[node] / judged[node] : 2);
     const by = { samples: (a, b) => samples[b] - samples[a], accuracy: (a, b) => share(a) - share(b),
-      suspects: (a, b) => suspects[b] - suspects[a] }[this.order];
+      wrong: (a, b) => (judged[b] - right[b]) - (judged[a] - right[a]), suspects: (a, b) => suspects[b] - suspects[a] }[this.order];
     return by ? [...children].sort((a, b) => by(a, b) || a - b) : children;
   }
 

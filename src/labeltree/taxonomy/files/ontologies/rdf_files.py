@@ -150,7 +150,7 @@ def entries_from_n_triples(file: OpenedFile) -> Entries:
         match = _TRIPLE.fullmatch(line)
         if match is None:
             raise TaxonomyError(
-                f"line {number}: {line[:60]!r} is no statement of N-Triples, such as <a> <b> <c> ."
+                f"line {number}: {line[:60]!r} is not a statement of N-Triples, such as <a> <b> <c> ."
             )
         subject, blank, predicate, iri, other, text, language = match.groups()
         if statements.matters(predicate):

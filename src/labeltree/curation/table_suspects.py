@@ -1,0 +1,40 @@
+"""Labels of a table that look wrong."""
+
+from __future__ import annotations
+
+from labeltree.curation.suspects import Suspects, find_suspects
+from labeltree.options.curation import SuspectsOptions
+from labeltree.runs import EmbeddingTable
+
+__all__ = ["find_table_suspects"]
+
+
+def find_table_suspects(table: EmbeddingTable, options: SuspectsOptions) -> Suspects:
+    """Find the labels of a table that look wrong; of the options, those that say what looks wrong.
+
+    Raises:
+        DataError: If there are too few labels.
+        TaxonomyError: If there is no such node.
+        ValueError: If a setting is out of range.
+    """
+    return find_suspects(
+        table.vectors,
+        table.embeddings,
+        table.nodes,
+        table.tree,
+        geometry=table.space,
+        ids=table.names,
+        paths=None if table.paths is None else table.paths.tolist(),
+        contents=None if table.contents is None else table.contents.tolist(),
+        groups=table.groups,
+        split=table.split,
+        only_split=options.split,
+        within=None if options.within is None else table.tree.find(options.within),
+        ranking=options.ranking,
+        k=options.k,
+        folds=options.folds,
+        fewest=options.fewest,
+        least_score=options.least_score,
+        seed=options.seed,
+        progress=options.progress,
+    )

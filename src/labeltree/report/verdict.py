@@ -1,0 +1,106 @@
+"""Is it good, and where does it fail: the sentences that open the report and what the terminal prints."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from labeltree.evaluation import EvaluationResult, MethodResult
+from labeltree.evaluation.chosen_samples import FEW_CASES
+from labeltree.report.compare_answers import Differences, added_by_training
+from labeltree.report.wording import percent, plural
+from labeltree.taxonomy.naming import last_names, split_path
+
+__all__ = ["coarsest_groups", "evaluation_verdict", "margin"]
+
+_FEW_MISTAKES = 5  # fewer show no pattern
+_FREQUENT = 0.1  # a pair with so much of the mistakes is named, else the branch
+
+
+def evaluation_verdict(
+    result: EvaluationResult, samples: str = "samples", differences: Differences | None = None
+) -> list[str]:
+    """How good the answers are, what training added, and where the mistakes lie, a sentence each.
+
+    Args:
+        result: The result.
+        samples: What samples are called.
+        differences: Its `answer_differences`; None = they are computed.
+    """
+    main = result.main
+    top1, count = main.answer_score("top1"), main.errors.samples
+    if math.isnan(top1):
+        return [f"How often the {samples} get the right class is not defined here."]
+    few = f" Only {count:,} {samples}: this is a rough figure." if count < FEW_CASES else ""
+    good = (
+        f"Of {count:,} test {samples}, {percent(top1)} get exactly the right class "
+        f"({_how_sure(main, count, result.settings.confidence)}).{few}"
+    )
+    return [good, *filter(None, [added_by_training(result, differences, shares=False), _mistakes(result)])]
+
+
+def _how_sure(main: MethodResult, count: int, confidence: float) -> str:
+    """The interval of the share of right answers, or half that for as many independent samples."""
+    low, high = main.answer_interval("top1")
+    if math.isnan(low):
+        return f"give or take {margin(main.answer_score('top1'), count):.1f} points"
+    return f"{percent(confidence, 0)} interval {percent(low)} to {percent(high)}"
+
+
+def margin(share: float, samples: int) -> float:
+    """Half the 95 % interval of a share, in points, by Wilson's formula for as many independent samples."""
+    z = 1.96
+    return 100 * z / (1 + z**2 / samples) * math.sqrt(share * (1 - share) / samples + z**2 / (4 * samples**2))
+
+
+def _mistakes(result: EvaluationResult) -> str:
+    """Where most mistakes lie: a pair of classes that are taken for each other, or a branch."""
+    errors = result.main.errors
+    if not errors.errors:
+        return "It made no mistake."
+    if errors.errors < _FEW_MISTAKES:
+        return f"It made {plural(errors.errors, 'mistake')}, too few to show a pattern."
+    pair, count = _frequent_pair(result)
+    near = _near(result.main)
+    if count >= max(2, _FREQUENT * errors.errors):
+        first, second = last_names(*pair)
+        said = f"{count:,} of {errors.errors:,} mistakes are {first} ↔ {second}"
+        return f"{said}{near if count < errors.errors else ''}."
+    worst = max(errors.nodes, key=lambda node: node.errors_here)
+    where = (
+        f"confuse classes of '{split_path(worst.path)[-1]}'"
+        if worst.depth
+        else "are in the wrong main branch"
+    )
+    return f"{worst.errors_here:,} of {errors.errors:,} mistakes {where}{near if worst.depth else ''}."
+
+
+def _frequent_pair(result: EvaluationResult) -> tuple[tuple[str, str], int]:
+    """The two classes that are most often taken for each other, and how often."""
+    counts = Counter[tuple[int, int]]()
+    paths: dict[int, str] = {}
+    for each in result.main.errors.confusions:
+        a, b = sorted((each.true_node, each.predicted_node))
+        counts[a, b] += each.count
+        paths |= {each.true_node: each.true, each.predicted_node: each.predicted}
+    (a, b), count = min(counts.items(), key=lambda item: (-item[1], item[0]))
+    outcomes, classifier = result.outcomes.get(result.name), result.main.classifier.name
+    if outcomes is not None and classifier in outcomes.predicted:  # rare pairs are not in the list
+        true, answers = outcomes.nodes, outcomes.predicted[classifier]
+        count = int((((true == a) & (answers == b)) | ((true == b) & (answers == a))).sum())
+    return (paths[a], paths[b]), count
+
+
+def _near(main: MethodResult) -> str:
+    """The share of mistakes that stay in the right main branch, as a clause; empty if all are or can be."""
+    errors, coarsest = main.errors, coarsest_groups(main)
+    if coarsest >= len(errors.by_depth) - 1:
+        return ""
+    near = 1 - sum(errors.by_depth[: coarsest + 1]) / errors.errors
+    return f"; {percent(near, 0)} of all mistakes stay in the right main branch"
+
+
+def coarsest_groups(method: MethodResult) -> int:
+    """The place, depth − 1, of the coarsest groups to tell apart; the number of depths without any."""
+    depths = method.answer_by_depth
+    return next((place for place, value in enumerate(depths) if not math.isnan(value)), len(depths))

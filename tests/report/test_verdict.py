@@ -1,0 +1,130 @@
+"""The verdict of an evaluation and of a comparison is the same on every surface, and so is what follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from html_page import Page
+from report_inputs import SMALL, random_table
+
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, compare, evaluate, tree_errors
+from labeltree.evaluation.comparing.comparison import Comparison
+from labeltree.report.comparison_words import comparison_verdict, short_comparison
+from labeltree.report.evaluation_case import EvaluationCase, evaluate_case
+from labeltree.report.next_steps import NextStep, steps_text
+from labeltree.report.verdict import evaluation_verdict
+from labeltree.runs import RunFolder
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths(SMALL)
+NONE = EvaluationSettings(resamples=0)
+
+
+def answered(answers: dict[str, list[str]]) -> EvaluationResult:
+    """A result in which the answers for the samples of each class are these."""
+    table = replace(random_table(TREE, 4), features=None)
+    result = evaluate(table, TREE, name="mine", settings=NONE)
+    pairs = [(TREE.find(true), TREE.find(said)) for true, several in answers.items() for said in several]
+    true, said = (torch.tensor(nodes) for nodes in zip(*pairs, strict=True))
+    errors = tree_errors(said, true, TREE)
+    top1 = 1 - errors.errors / errors.samples
+    kind = {"probe": "top1", "prototypes": "prototype_top1"}[result.main.classifier.name]
+    scores = {role: of | {kind: top1} if kind in of else of for role, of in result.main.scores.items()}
+    main = replace(result.main, errors=errors, scores=scores)
+    return replace(result, methods={"mine": main}, outcomes={})
+
+
+def test_the_most_frequent_pair_counts_both_directions() -> None:
+    said = evaluation_verdict(
+        answered({"shirt": ["shirt"] * 20 + ["dress"] * 3, "dress": ["shirt"] * 4, "boot": ["sneaker"] * 3}),
+        "images",
+    )
+    assert said[0].startswith("Of 30 test images, 66.7\u202f% get exactly the right class (give or take ")
+    a, b = sorted(("shirt", "dress"), key=TREE.find)
+    assert said[1] == (
+        f"7 of 10 mistakes are {a} ↔ {b}; 100\u202f% of all mistakes stay in the right main branch."
+    )
+
+
+def test_mistakes_without_a_pair_have_a_branch() -> None:
+    leaves = [TREE.path_name(int(node)) for node in TREE.leaves]
+    every = {true: [said for said in leaves if said != true] for true in leaves}
+    said = evaluation_verdict(answered(every))
+    assert said[1] == "18 of 30 mistakes are in the wrong main branch."
+
+
+def test_few_samples_and_few_mistakes_are_said() -> None:
+    said = evaluation_verdict(answered({"boot": ["boot"] * 9 + ["sneaker"]}))
+    assert "Only 10 samples: this is a rough figure." in said[0]
+    assert said[1:] == ["It made 1 mistake, too few to show a pattern."]
+    assert evaluation_verdict(answered({"boot": ["boot"] * 40}))[1:] == ["It made no mistake."]
+
+
+@pytest.mark.slow
+def test_the_report_says_what_the_terminal_says(tmp_path: Path) -> None:
+    table = replace(random_table(TREE, 30), features=None)
+    case = EvaluationCase(
+        name="mine",
+        table=table,
+        taxonomy=TREE,
+        settings=EvaluationSettings(resamples=50),
+        title="Mine",
+        references={"pretrained encoder": replace(table, embeddings=table.embeddings.flip(0))},
+        steps=[NextStep("labeltree suspects <mine>", "labels that look wrong")],
+        shown={"projection": "PCA"},
+    )
+    done = evaluate_case(lambda: case, RunFolder(tmp_path / "out"), None)
+    assert len(done.verdict) == 3
+    assert "Training added" in done.verdict[1]
+    html = done.report.read_text("utf-8")
+    text = Page(html).text
+    assert " ".join(" ".join(done.verdict).split()) in text
+    assert [step.command for step in done.steps] == [
+        "labeltree suspects <mine>",
+        f"labeltree compare {tmp_path / 'out'} OTHER",
+    ]
+    assert all(step.command in text for step in done.steps)
+    assert text.index("get exactly the right class (95") < text.index("What next") < text.index("All numbers")
+    assert done.short.splitlines()[2].startswith("top-1 accuracy")
+    short, full = (
+        {" ".join(row.split()) for row in text.splitlines()} for text in (done.short, done.headline)
+    )
+    assert short < full
+
+
+def test_long_commands_have_their_purpose_below() -> None:
+    steps = [NextStep("labeltree a", "b"), NextStep("labeltree " + "x" * 60, "long")]
+    assert steps_text(steps) == f"  labeltree a  # b\n  labeltree {'x' * 60}\n               # long"
+
+
+def compared(noise: float) -> Comparison:
+    tables = {"plain": random_table(TREE, 40, noise=1.3), "other": random_table(TREE, 40, noise=noise)}
+    results = {
+        name: evaluate(replace(table, features=None), TREE, name=name, settings=NONE)
+        for name, table in tables.items()
+    }
+    outcomes = {name: result.outcomes[name] for name, result in results.items()}
+    classifiers = {name: [result.main.classifier.name] for name, result in results.items()}
+    return compare(outcomes, classifiers=classifiers, resamples=200, permutations=5000, min_samples=10)
+
+
+def test_a_comparison_says_which_is_better_and_where() -> None:
+    better = comparison_verdict(compared(0.01))
+    assert better[0].startswith("other is better than plain in top-1 accuracy: 100.0\u202f% against ")
+    assert better[1].startswith("other is significantly better than plain in ")
+    assert better[2].startswith("By branch, top-1 accuracy differs significantly in ")
+    same = comparison_verdict(compared(1.3))
+    assert same[0].startswith("other and plain do not differ significantly in top-1 accuracy: ")
+    assert same[2] == "In no branch of the tree does top-1 accuracy differ significantly."
+
+
+def test_its_short_table_has_the_main_numbers_and_the_notes() -> None:
+    result = compared(0.01)
+    lines = short_comparison(result).splitlines()
+    assert lines[0].split() == ["plain", "other", "difference"]
+    assert lines[1].startswith("top-1 accuracy")
+    assert lines[1].endswith("] better")
+    assert lines[-len(result.notes) :] == result.notes
