@@ -251,17 +251,17 @@ class TestRuns:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        from labeltree.training import candidates
+        from labeltree.training import encoder_candidates
 
         data = make_image_folder(tmp_path / "photos", size=70)
-        scored = candidates._score
+        scored = encoder_candidates._score
 
-        def score(place: RunFolder, columns: tuple[str, ...]) -> float:
+        def score(place: RunFolder) -> float:
             encoder = yaml.safe_load(place.recipe.read_text())["encoder"]
-            assert 0 <= scored(place, columns) <= 1
+            assert 0 <= scored(place) <= 1
             return 0.9 if encoder == better else 0.1
 
-        monkeypatch.setattr(candidates, "_score", score)
+        monkeypatch.setattr(encoder_candidates, "_score", score)
         notes: list[str] = []
         settings = {"epochs": 1, "batch_size": 9, "accelerator": "cpu"}
         folder = train(
@@ -276,40 +276,6 @@ class TestRuns:
         assert ModelDescription.load(folder.description).image_shape == (3, side, side)
         assert len(folder.read_history()) == 1
         assert not (folder.path / "candidates").exists()
-        assert folder.encoder.is_file()
-
-    @pytest.mark.parametrize("better", ["tree-ridge", "pairs-proxies-means"])
-    def test_of_a_trained_and_a_solved_head_validation_takes_one(
-        self, better: str, tiny: str, photographs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        from labeltree.training import candidates
-        from labeltree.training.choosing import choose_objective
-
-        scored = candidates._score
-
-        def score(place: RunFolder, columns: tuple[str, ...]) -> float:
-            assert 0 <= scored(place, columns) <= 1
-            settings = ModelDescription.load(place.description).settings
-            return 0.9 if settings["objective"] == better else 0.1
-
-        monkeypatch.setattr(candidates, "_score", score)
-        monkeypatch.setattr(choose_objective, "_FEWEST_VALIDATED", 2)
-        plain = parser_of("auto").recipe(["--data", str(photographs), "--accelerator", "cpu"])
-        notes: list[str] = []
-        folder = train(plain, tmp_path / "run", on_data=lambda summary: notes.extend(summary.notes))
-        (said,) = [note for note in notes if note.startswith("objective: ")]
-        assert said.startswith(f"objective: {better}, because validation prefers it (mean of MAP@R and AHP")
-        settings = ModelDescription.load(folder.description).settings
-        assert settings["objective"] == better
-        assert settings["head"]["dim"] == (None if better == "tree-ridge" else 256)
-        assert yaml.safe_load(folder.recipe.read_text())["objective"] == "auto"
-        assert not (folder.path / "candidates").exists()
-        assert folder.ridge.is_file() == (better == "tree-ridge")
-        assert folder.last_checkpoint.is_file() == (better != "tree-ridge")
-        # the same command again, and one that names it
-        assert train(plain, folder.path).path == folder.path
-        folder.encoder.unlink()
-        train(plain, folder.path)
         assert folder.encoder.is_file()
 
     def test_a_frozen_encoder_has_wide_embeddings_and_goes_on_with_them(

@@ -20,7 +20,7 @@ from labeltree.errors import OtherSettingsError
 from labeltree.inference.load_run import load_run
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.choosing.choose_objective import choose_objective, has_rival, with_objective
+from labeltree.training.choosing.choose_objective import choose_objective, with_objective
 from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.objective import Objective
@@ -99,32 +99,6 @@ def test_the_samples_choose(
     assert choice.objective == objective
     assert str(choice).startswith(f"{objective}, because ")
     assert {entry.name for entry in objective_terms(objective)} <= {one.name for one in list_objectives()}
-
-
-@pytest.mark.parametrize(
-    ("settings", "rival"),
-    [
-        ({"pretrained": True}, True),
-        ({"pretrained": False}, False),
-        ({"pretrained": True, "epochs": 5}, False),
-        ({"pretrained": True, "trainable": "last:2"}, False),
-        ({"pretrained": True, "space": "posterior"}, False),
-        ({"encoder": "auto"}, False),
-        ({"encoder": "minilm", "pretrained": True}, False),
-        ({"encoder": "minilm", "pretrained": True, "trainable": "head"}, True),
-    ],
-)
-def test_a_solved_head_is_a_rival_on_frozen_features(settings: dict[str, Any], rival: bool) -> None:
-    recipe = Recipe(**{"data": "made", "encoder": "efficientnet-lite0", **settings})
-    source = source_of(LEAVES * 20)
-    halves = np.array(["train", "val"] * (len(source) // 2))
-    for split, expected in (
-        (halves, rival),
-        (np.where(halves == "val", "test", halves), False),
-        (None, False),
-    ):
-        changed = dataclasses.replace(source, split=split)
-        assert has_rival(recipe, changed, choose_objective(recipe, changed)) == expected
 
 
 def test_an_objective_that_is_named_stays() -> None:

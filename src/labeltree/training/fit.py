@@ -21,7 +21,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
 from labeltree.atomic import atomic_write
-from labeltree.data import DataSummary, Source, summarize
+from labeltree.data import DataSummary, summarize
 from labeltree.data.opening_sources import check_named
 from labeltree.errors import RunError
 from labeltree.models import (
@@ -44,7 +44,6 @@ from labeltree.training.callbacks.divergence import (
     record_divergence,
 )
 from labeltree.training.callbacks.stop_after_step import TrainingInterrupted
-from labeltree.training.candidates import better_encoder, better_objective, drop_candidates
 from labeltree.training.carried_weights import start_file
 from labeltree.training.choosing.choose_encoder import (
     AUTO_ENCODER,
@@ -52,8 +51,9 @@ from labeltree.training.choosing.choose_encoder import (
     choose_encoder,
     with_encoder,
 )
-from labeltree.training.choosing.choose_objective import choose_objective, has_rival
+from labeltree.training.choosing.choose_objective import choose_objective
 from labeltree.training.cost import cost_note
+from labeltree.training.encoder_candidates import better_encoder, drop_candidates
 from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.features.frozen import use_precomputed_features
 from labeltree.training.features.solve import add_posterior_space, save_network, solve, untrained_encoder
@@ -79,7 +79,7 @@ from labeltree.training.records.record import (
 )
 from labeltree.training.records.version_record import VersionRecord
 from labeltree.training.registry import AUTO_OBJECTIVE, is_solved
-from labeltree.training.resolution import left_open, resolve_recipe, training_size
+from labeltree.training.resolution import left_open, training_size
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger
@@ -103,7 +103,6 @@ def train(
     every_n_steps: int | None = None,
     on_data: Callable[[DataSummary], object] | None = None,
     verify: bool = False,
-    opened: tuple[Source, Source] | None = None,
 ) -> RunFolder:
     """Train a run, or continue the run in the folder.
 
@@ -120,7 +119,6 @@ def train(
             None = warnings are logged.
         verify: Read all sample files again. Otherwise a file with the same size and modification time counts
             as unchanged.
-        opened: The whole data set, and the samples that the recipe selects from it, if they are open already.
 
     Raises:
         RunError: If the folder holds a run with another recipe, or its samples have changed in name, content,
@@ -164,33 +162,27 @@ def train(
         if recipe.trainable == "lora":
             need_lora()
         with progress_line(progress_bar) as progress:
-            data, source = opened or open_samples(folder, known, recipe, progress, verify=verify)
+            data, source = open_samples(folder, known, recipe, progress, verify=verify)
         if folder.encoder.is_file():
             return folder
         choice = None
-        one = partial(train, progress_bar=progress_bar, every_n_steps=every_n_steps, on_data=lambda _: None)
         if recipe.encoder == AUTO_ENCODER and source.look is not None:
             choice = choose_encoder(recipe, source.look)
             if choice.kind == "between" and choice.pretrained and recipe.world_size == 1:
+                one = partial(
+                    train, progress_bar=progress_bar, every_n_steps=every_n_steps, on_data=lambda _: None
+                )
                 recipe, choice = better_encoder(folder, recipe, choice, lambda r, f: one(r, f.path))
                 with progress_line(progress_bar) as progress:
                     data, source = open_samples(folder, recipe, recipe, progress)
         summary = summarize(source)
         if choice is not None:
             summary = _note_encoder(summary, choice)
-        settled = recipe
         if recipe.objective == AUTO_OBJECTIVE:
-            encoded = with_encoder(recipe, source)
-            objective = choose_objective(encoded, source)
-            if has_rival(encoded, source, objective) and not folder.recipe.is_file():
-                both = partial(one, opened=(data, source))
-                resolved = resolve_recipe(recipe, source)
-                settled, objective = better_objective(
-                    folder, recipe, resolved, objective, lambda r, f: both(r, f.path)
-                )
+            objective = choose_objective(with_encoder(recipe, source), source)
             summary = replace(summary, notes=(f"objective: {objective}", *summary.notes))
-        experiment = prepare(settled, source)
-        summary = _note_length(summary, settled, training_size(source), experiment.batches)
+        experiment = prepare(recipe, source)
+        summary = _note_length(summary, recipe, training_size(source), experiment.batches)
         if data.unread:
             listed = f"unreadable.csv in the run folder lists the {len(data.unread):,} that cannot be read"
             summary = replace(summary, notes=(*summary.notes, listed))

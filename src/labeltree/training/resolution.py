@@ -10,7 +10,7 @@ from labeltree.data import Source
 from labeltree.data.source import Modality
 from labeltree.models import encoder_modality, encoder_pair, usually_pretrained
 from labeltree.training.choosing.choose_encoder import with_encoder
-from labeltree.training.choosing.choose_objective import WITH_HEAD, step_settings, with_objective
+from labeltree.training.choosing.choose_objective import step_settings, with_objective
 from labeltree.training.length import with_length
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_settings import check_idle
@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 _AUTO_SETTINGS = ("encoder", "views", "pretrained", "trainable", "monitor", "epochs", "batch_size")
+_WITH_HEAD = ("pairs-proxies-means", "happier")  # of those that are chosen, and whose dimensions are free
 _OF_AN_INSTANCE = ("simclr", "nnclr")  # views of one sample are all that they compare
 
 _USUAL: dict[str, tuple[str, str]] = {
@@ -93,7 +94,7 @@ def _widen_head(recipe: Recipe) -> Recipe:
     frozen = recipe.trainable == "head" and (bool(recipe.pretrained) or modality == "vector")
     if recipe.head.dim or not frozen or modality not in ("image", "vector"):
         return recipe
-    if recipe.objective not in WITH_HEAD:
+    if recipe.objective not in _WITH_HEAD:
         return recipe
     return dataclasses.replace(recipe, head=dataclasses.replace(recipe.head, dim=_WIDE))
 

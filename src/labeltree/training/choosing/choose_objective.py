@@ -8,18 +8,14 @@ from dataclasses import dataclass
 import torch
 
 from labeltree.data import Source
-from labeltree.models import encoder_modality, encoder_pair, usually_pretrained
-from labeltree.training.choosing.choose_encoder import AUTO_ENCODER
+from labeltree.models import encoder_pair
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_settings import value_of
 from labeltree.training.registry import AUTO_OBJECTIVE, default_options
 
 __all__ = [
-    "SOLVED",
-    "WITH_HEAD",
     "ObjectiveChoice",
     "choose_objective",
-    "has_rival",
     "has_steps",
     "step_settings",
     "with_defaults",
@@ -27,18 +23,10 @@ __all__ = [
 ]
 
 
-SOLVED = "tree-ridge"
-"""The objective whose head is solved at once."""
-WITH_HEAD = ("pairs-proxies-means", "happier")
-"""The objectives of a trained head that are chosen where labels reach the leaves."""
 _MOST_CLASSES = 300
 """Classes up to which vectors get a solved head: its embeddings have two numbers for each class."""
 _DEEP = 5.0
 """Mean depth of the labels from which on a tree is deep: the studies have 2 and 3, and 5.8 where it is 10."""
-_FEWEST_VALIDATED = 50
-"""Validation samples with a finest label from which on they choose between two heads."""
-_MOST_TRAINED = 20_000
-"""Training samples up to which both are made: further ones would cost too much time for what is known."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +73,7 @@ def choose_objective(recipe: Recipe, source: Source) -> ObjectiveChoice:
     if recipe.geometry not in ("auto", "sphere"):
         return ObjectiveChoice("hwc+lam", f"the geometry is '{recipe.geometry}', in which proxies are not")
     if source.vectors is not None and not has_steps(recipe) and len(torch.unique(labels)) <= _MOST_CLASSES:
-        return ObjectiveChoice(SOLVED, "the samples are vectors, for which a head is solved in seconds")
+        return ObjectiveChoice("tree-ridge", "the samples are vectors, for which a head is solved in seconds")
     deep = float(source.taxonomy.depth[labels].double().mean())
     if deep >= _DEEP:
         return ObjectiveChoice(
@@ -94,39 +82,6 @@ def choose_objective(recipe: Recipe, source: Source) -> ObjectiveChoice:
     return ObjectiveChoice(
         "pairs-proxies-means", "labels reach the leaves; it serves search and classification"
     )
-
-
-def has_rival(recipe: Recipe, source: Source, choice: ObjectiveChoice) -> bool:
-    """Whether a head that is solved on the same frozen features may be better, which validation can tell.
-
-    Args:
-        recipe: The recipe, with its encoder, whose objective is left open.
-        source: All samples with their splits.
-        choice: The objective of the head that is trained.
-    """
-    if source.split is None or has_steps(recipe) or recipe.weights is not None or recipe.world_size > 1:
-        return False
-    if choice.objective not in WITH_HEAD or not _is_frozen(recipe):
-        return False
-    training, held = source.of_split("train"), source.of_split("val")
-    leaves = [nodes[nodes > 0] for nodes in (training.nodes, held.nodes)]
-    leaves = [nodes[source.taxonomy.is_leaf[nodes]] for nodes in leaves]
-    classes = len(torch.unique(leaves[0]))
-    return (
-        1 < classes <= _MOST_CLASSES
-        and len(training) <= _MOST_TRAINED
-        and len(leaves[1]) >= _FEWEST_VALIDATED
-    )
-
-
-def _is_frozen(recipe: Recipe) -> bool:
-    """Whether a pretrained encoder stays as it is in a recipe without settings of steps."""
-    modality = None if recipe.encoder == AUTO_ENCODER else encoder_modality(recipe.encoder)
-    if modality == "text" and recipe.trainable != "head":
-        return False
-    if modality not in ("image", "text"):
-        return False
-    return usually_pretrained(recipe.encoder) if recipe.pretrained is None else recipe.pretrained
 
 
 def step_settings(recipe: Recipe) -> list[str]:
