@@ -40,7 +40,8 @@ from labeltree.sampling import HierarchicalBatchSampler
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.label_columns_of_batch import training_labels
 from labeltree.training.recipe import Recipe
-from labeltree.training.records.record import begin_run, check_samples
+from labeltree.training.records.record import begin_run
+from labeltree.training.records.same_samples import check_samples
 
 BATCH = 256
 Result = TypeVar("Result")

@@ -15,7 +15,8 @@ from report_inputs import SMALL, random_table
 from labeltree.evaluation import Reading, read
 from labeltree.geometry import PoincareBall
 from labeltree.report.charts.disk import Disk, draw_disk, geodesic, lay_out
-from labeltree.report.charts.shown_nodes import NodeNames, TreeColours
+from labeltree.report.charts.node_names import NodeNames
+from labeltree.report.charts.tree_colours import TreeColours
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 

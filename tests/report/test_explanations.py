@@ -12,7 +12,7 @@ from report_inputs import SMALL, clinic_table
 
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
 from labeltree.report import render_report
-from labeltree.report.charts.shown_nodes import NodeNames
+from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.shown_samples.encode_pictures import ShownSamples
 from labeltree.report.shown_samples.explanations import explain_samples, explanation_rows
 from labeltree.report.tables.node_table import node_table

@@ -20,13 +20,8 @@ from labeltree.report.charts.bar_charts import (
 )
 from labeltree.report.charts.grid_charts import cell_chart
 from labeltree.report.charts.map_projection import project
-from labeltree.report.charts.shown_nodes import (
-    BRANCH_LIMIT,
-    NodeNames,
-    TreeColours,
-    nearness_colour,
-    oklch,
-)
+from labeltree.report.charts.node_names import NodeNames
+from labeltree.report.charts.tree_colours import BRANCH_LIMIT, TreeColours, nearness_colour, oklch
 from labeltree.report.shown_samples.encode_pictures import picture
 from labeltree.report.shown_samples.searches import choose_searches
 from labeltree.report.tables.error_tree_rows import ErrorRow, ErrorTree

@@ -1,4 +1,4 @@
-"""Where the rows of an index lie: what a store must do, and which one a name opens."""
+"""Where the rows of an index lie: what a store must do."""
 
 from __future__ import annotations
 

@@ -276,7 +276,7 @@ def _described_by_samples(
     from labeltree.models import encoder_modality
     from labeltree.training.label_columns_of_batch import training_labels
     from labeltree.training.reading import read_recipe
-    from labeltree.training.records.record import check_labels
+    from labeltree.training.records.same_samples import check_labels
     from labeltree.training.resolution import resolve_modality
 
     record, taxonomy = folder.load_samples(), folder.load_taxonomy()
@@ -340,13 +340,8 @@ def own_samples(
     from labeltree.data import data_exist
     from labeltree.training.reading import read_recipe
     from labeltree.training.recipe_data import open_recipe_data, split_by_recipe
-    from labeltree.training.records.record import (
-        ContentChangedError,
-        check_samples,
-        recorded_images,
-        recorded_samples,
-        run_corrections,
-    )
+    from labeltree.training.records.record import recorded_images, run_corrections
+    from labeltree.training.records.same_samples import ContentChangedError, check_samples, recorded_samples
 
     if not folder.recipe.is_file():
         raise RunError(

@@ -17,8 +17,9 @@ from labeltree.geometry import PoincareBall
 from labeltree.metrics.functional import class_prototypes
 from labeltree.report.charts.bar_charts import clip
 from labeltree.report.charts.map_projection import draw_samples, principal_axes
-from labeltree.report.charts.shown_nodes import NodeNames, TreeColours
+from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.svg import Drawing, marker
+from labeltree.report.charts.tree_colours import TreeColours
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Disk", "draw_disk", "geodesic", "lay_out"]

@@ -19,7 +19,7 @@ from labeltree.report.charts.bar_charts import (
     for_screens,
     line_chart,
 )
-from labeltree.report.charts.shown_nodes import NodeNames
+from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
 

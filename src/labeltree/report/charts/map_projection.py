@@ -14,8 +14,9 @@ from torch import Tensor
 from labeltree.checks import check_choice
 from labeltree.evaluation import Reading
 from labeltree.report.charts.bar_charts import clip
-from labeltree.report.charts.shown_nodes import NodeNames, TreeColours
+from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.svg import Drawing, marker, text_width
+from labeltree.report.charts.tree_colours import TreeColours
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Plane", "draw_plane", "draw_samples", "principal_axes", "project"]

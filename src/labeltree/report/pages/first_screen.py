@@ -16,7 +16,7 @@ from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.chosen_samples import FEW_CASES
 from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
 from labeltree.evaluation.result import Bounds
-from labeltree.report.charts.shown_nodes import main_branches
+from labeltree.report.charts.tree_colours import main_branches
 from labeltree.report.wording import percent, plural
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy

@@ -7,7 +7,7 @@ import math
 from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.evaluation import EvaluationResult, MethodResult
 from labeltree.evaluation.comparing.comparison import Difference
-from labeltree.report.charts.shown_nodes import main_branches
+from labeltree.report.charts.tree_colours import main_branches
 from labeltree.report.compare_answers import Differences, answer_differences
 from labeltree.report.verdict import margin
 from labeltree.report.wording import percent, plural

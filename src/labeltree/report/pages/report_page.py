@@ -18,9 +18,10 @@ from labeltree.report.charts.dial_curve import dial_figure, dial_points
 from labeltree.report.charts.disk import draw_disk, lay_out
 from labeltree.report.charts.figures import curve_figure, depth_figure
 from labeltree.report.charts.map_projection import draw_plane, project
-from labeltree.report.charts.shown_nodes import NodeNames, TreeColours
+from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.svg import legend_mark
 from labeltree.report.charts.training_curves import history_groups, trained_with
+from labeltree.report.charts.tree_colours import TreeColours
 from labeltree.report.compare_answers import Differences, answer_differences
 from labeltree.report.next_steps import NextStep
 from labeltree.report.pages.first_screen import (

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from labeltree.index.search_results import Answer, Place, place_of
-from labeltree.report.charts.shown_nodes import NodeNames, nearness_colour
+from labeltree.report.charts.node_names import NodeNames
+from labeltree.report.charts.tree_colours import nearness_colour
 from labeltree.report.pages.template import render_page
 from labeltree.report.shown_samples.encode_pictures import shorten
 from labeltree.report.wording import plural

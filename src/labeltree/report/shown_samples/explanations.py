@@ -15,7 +15,7 @@ from labeltree.decisions.promise_samples import kept_for_probabilities
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.chosen_samples import Samples, promise_rows, stratified_subsample
-from labeltree.report.charts.shown_nodes import NodeNames
+from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.shown_samples.encode_pictures import ShownSamples
 from labeltree.report.wording import percent, plural
 from labeltree.runs import EmbeddingTable

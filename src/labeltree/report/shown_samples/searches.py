@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from labeltree.evaluation import Reading
-from labeltree.report.charts.shown_nodes import NodeNames, nearness_colour
+from labeltree.report.charts.node_names import NodeNames
+from labeltree.report.charts.tree_colours import nearness_colour
 from labeltree.report.shown_samples.encode_pictures import ShownSamples
 from labeltree.report.wording import plural
 from labeltree.taxonomy import Taxonomy

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from labeltree.evaluation import Reading, TreeErrors
 from labeltree.evaluation.outcomes import Outcomes
-from labeltree.report.charts.shown_nodes import NodeNames, nearness_colour
+from labeltree.report.charts.node_names import NodeNames
+from labeltree.report.charts.tree_colours import nearness_colour
 from labeltree.report.shown_samples.encode_pictures import fetch, picture
 from labeltree.taxonomy import Taxonomy
 

@@ -13,7 +13,8 @@ from markupsafe import Markup
 
 from labeltree.evaluation import NodeErrors, TreeErrors
 from labeltree.evaluation.chosen_samples import FEW_CASES
-from labeltree.report.charts.shown_nodes import NodeNames, TreeColours, nearness_colour
+from labeltree.report.charts.node_names import NodeNames
+from labeltree.report.charts.tree_colours import TreeColours, nearness_colour
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
 

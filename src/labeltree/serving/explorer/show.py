@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -12,7 +11,7 @@ import torch
 
 from labeltree.errors import DataError
 from labeltree.progress import Progress
-from labeltree.report.charts.shown_nodes import TreeColours, nearness_colour
+from labeltree.report.charts.tree_colours import TreeColours, nearness_colour
 from labeltree.serving.engine import Engine
 from labeltree.serving.explorer.collection import Collection, Found
 from labeltree.serving.explorer.explorer_pictures import Pictures
@@ -25,11 +24,9 @@ from labeltree.serving.explorer.explorer_replies import (
     MapInfo,
     Matches,
     NodeCount,
-    NodeMatch,
     NodePage,
     ReviewItem,
     ReviewPage,
-    SampleMatch,
     SampleReply,
     SplitReply,
     SuspectSearchInfo,
@@ -39,12 +36,12 @@ from labeltree.serving.explorer.maps import Maps
 from labeltree.serving.explorer.node_facts import count_below, facts_of_node
 from labeltree.serving.explorer.review_decisions import Decision, DecisionFile, Review, Suspect
 from labeltree.serving.explorer.suspect_search import SuspectSearch
+from labeltree.serving.explorer.word_search import WordSearch
 
 __all__ = ["Show"]
 
 Array = np.ndarray[Any, Any]
 _LONGEST_TEXT = 2000  # characters of a text that a card has
-_MATCHES = 8
 _PROBLEMS = 20  # rows of the corrections that are told
 _EVIDENCE = 6  # neighbours shown beside a suspect
 
@@ -93,7 +90,7 @@ class Show:
             None if find_suspects is None else SuspectSearch(find_suspects, self.take_suspects)
         )
         self.take_suspects(review.suspects)
-        self._plain_names = [_plain(name) for name in collection.taxonomy.names]
+        self._words = WordSearch(collection)
 
     def take_suspects(self, suspects: list[Suspect]) -> None:
         """Have these suspects in the review from now on, and keep decisions about them."""
@@ -210,31 +207,7 @@ class Show:
 
     def find(self, words: str) -> Matches:
         """Nodes and samples whose name or id contains the words, those that begin with them first."""
-        wanted = _plain(words)
-        if not wanted:
-            return Matches(nodes=[], samples=[])
-        last = wanted.rpartition("/")[2].strip()
-        samples = self._counts
-        paths = self.collection.taxonomy
-        nodes = [
-            node
-            for node, name in enumerate(self._plain_names)
-            if node and last in name and wanted in _plain(paths.path_name(node))
-        ]
-        nodes.sort(key=lambda node: (not self._plain_names[node].startswith(last), -int(samples[node]), node))
-        rows = [row for row, name in enumerate(self._plain_ids) if wanted in name]
-        rows.sort(key=lambda row: (self._plain_ids[row] != wanted, row))
-        return Matches(
-            nodes=[
-                NodeMatch(node=node, path=self._path(node), samples=int(samples[node]))
-                for node in nodes[:_MATCHES]
-            ],
-            samples=[SampleMatch(row=row, id=str(self.collection.ids[row])) for row in rows[:_MATCHES]],
-        )
-
-    @cached_property
-    def _plain_ids(self) -> list[str]:
-        return [_plain(str(one)) for one in self.collection.ids]
+        return self._words.find(words, self._counts)
 
     @cached_property
     def _counts(self) -> Array:
@@ -411,9 +384,3 @@ def _reads(engine: Engine | None) -> list[str]:
     if engine is None or engine.modality == "vector":
         return []
     return ["image", "text"] if engine.modality == "both" else [engine.modality]
-
-
-def _plain(text: str) -> str:
-    """Without case, accents and surrounding spaces."""
-    parts = unicodedata.normalize("NFD", text.casefold().strip())
-    return "".join(c for c in parts if not unicodedata.combining(c))

@@ -1,9 +1,8 @@
-"""Names and colours of nodes on the page: a hue for each main branch, a shade for everything finer."""
+"""Colours of nodes on the page: a hue for each main branch, a shade for everything finer."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -11,36 +10,21 @@ from torch import Tensor
 from labeltree.report.charts.svg import SHAPES
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["BRANCH_LIMIT", "NodeNames", "TreeColours", "main_branches", "nearness_colour", "oklch"]
-
-
-class NodeNames:
-    """Short and full names of nodes; a short name that several nodes share is prefixed by its parent's.
-
-    Args:
-        taxonomy: The tree.
-        root: What to call the root.
-    """
-
-    def __init__(self, taxonomy: Taxonomy, root: str = "the whole tree") -> None:
-        self._taxonomy = taxonomy
-        self._root = root
-        self._count = Counter(taxonomy.names)
-
-    def short(self, node: int) -> str:
-        """The name of a node, with its parent's if another node has the same name."""
-        if node <= 0:
-            return self._root
-        path = self._taxonomy.path(node)
-        return " › ".join(path[-2:]) if self._count[path[-1]] > 1 else path[-1]
-
-    def full(self, node: int) -> str:
-        """All names from depth 1 to the node."""
-        return " › ".join(self._taxonomy.path(node)) if node > 0 else self._root
+__all__ = [
+    "BRANCH_LIMIT",
+    "TreeColours",
+    "main_branches",
+    "nearness_colour",
+    "oklch",
+]
 
 
 BRANCH_LIMIT = 10
+
+
 _GREY = ("#8b8f98",)
+
+
 # Okabe and Ito's colours, safe for colour-blind readers, as (lightness, chroma, hue) of OKLCH, most different
 # first; the lighter ones are darkened to be visible on white
 _TONES = (
