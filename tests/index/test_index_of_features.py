@@ -77,7 +77,7 @@ def test_index_search_and_report_use_the_features(
     assert "has only embeddings" in capsys.readouterr().err
     assert Index.open(index.where).info().size == index.info().size
 
-    assert main(["evaluate", str(folder.path)]) == 0
+    assert main(["evaluate", str(folder.path), "--full"]) == 0
     assert "Search uses the encoder's features" in capsys.readouterr().out
     result = EvaluationResult.from_dict(json.loads(folder.metrics.read_text()))
     assert result.main.classifier.space.name == "features"

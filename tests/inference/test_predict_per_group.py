@@ -40,7 +40,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, make_image_folder: Callable[.
 
 def test_a_row_for_each_patient(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, new = str(home / "run"), str(home / "new.csv")
-    words = ["predict", run, "--data", new, "--labelled", "--per", "group", "--coverage", "0.7"]
+    words = ["predict", run, "--data", new, "--labelled", "--per", "group", "--coverage", "0.7", "--full"]
     assert main([*words, "--format", "json"]) == 0
     said = capsys.readouterr()
     rows = json.loads(said.out)["answers"]

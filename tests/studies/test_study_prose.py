@@ -29,7 +29,7 @@ def test_lists_paragraphs_and_words() -> None:
 def test_a_list_may_begin_anywhere_and_tables_are_tables() -> None:
     assert '<ol start="3">' in prose("3. three\n4. four")
     html = prose("| a | b |\n|---|--:|\n| 1 | **2** |")
-    assert '<div class="scroll"><table class="words">' in html
+    assert '<div class="scroll" tabindex="0"><table class="words">' in html
     assert html.count("</table></div>") == 1
     assert '<th scope="col">a</th>' in html
     assert "<td>1</td>" in html
@@ -60,7 +60,7 @@ def test_a_list_may_begin_anywhere_and_tables_are_tables() -> None:
 def test_no_markup_but_its_own(show: Callable[[str], str], text: str) -> None:
     tags = re.findall(r"<[^>]*>", show(text))
     own = (
-        r"</?(p|h1|strong|code|pre|table|thead|tbody|tr|td|div)>|<(div|table|code) class=\"[^\"]*\">|"
+        r"</?(p|h1|strong|code|pre|table|thead|tbody|tr|td|div)>|<(div|table|code) class=\"[^\"]*\"( tabindex=\"0\")?>|"
         r'<th scope="col">|</th>|<a href="[^" ]*"( title="[^"]*")?>|</a>'
     )
     assert [tag for tag in tags if not re.fullmatch(own, tag)] == []

@@ -147,5 +147,5 @@ def test_an_undefined_monitor_is_said_to_be_so(
     words = ["--encoder", "small-text", "--objective", "supcon", "--epochs", "1"]
     assert main(["train", "--data", str(tmp_path / "texts.csv"), *words, "--out", str(tmp_path / "run")]) == 0
     said = capsys.readouterr().out
-    assert "1 epoch, the last is kept, as validation map_at_r is undefined on these samples" in said
+    assert "1 epoch, the last is kept, as validation MAP@R is undefined on these samples" in said
     assert "best after" not in said

@@ -87,7 +87,7 @@ def test_a_constant_column_is_told(run, caplog):
 
 def test_the_report_has_the_vectors_beside_it(run, capsys):
     assert main(["evaluate", str(run), "--quiet"]) == 0
-    assert main(["evaluate", str(run)]) == 0
+    assert main(["evaluate", str(run), "--full"]) == 0
     printed = capsys.readouterr().out
     assert "raw vectors" in printed
     assert "by the standardised vectors" in printed
