@@ -107,8 +107,10 @@ def first_gradients(arguments: list[str], dense: bool) -> np.ndarray[Any, Any]:
 
 def write_gradients(out: Path, work: Path, objectives: list[str], dense: bool) -> None:
     """Write the gradients of every objective, tree and size of batch."""
-    from labeltree.training.registry import list_objectives
+    from labeltree.training import registry
 
+    is_solved = getattr(registry, "is_solved", lambda name: False)  # earlier versions had none
+    stepped = [entry.name for entry in registry.list_objectives() if not is_solved(entry.name)]
     gradients = {}
     for tree, paths in TREES.items():
         for size, samples in SIZES.items():
@@ -116,7 +118,7 @@ def write_gradients(out: Path, work: Path, objectives: list[str], dense: bool) -
             if not data.is_dir():
                 _images(data, paths, samples * 3 // 2)  # the rest is validation and test
                 _word_vectors(work / tree / "words.txt", paths)
-            for name in objectives or [*(entry.name for entry in list_objectives()), "hwc+lam", "corr+cls"]:
+            for name in objectives or [*stepped, "hwc+lam", "corr+cls"]:
                 own = ["--devise.vectors", str(work / tree / "words.txt")] if "devise" in name else []
                 if name in ("cls", "image-text") or (name.startswith("lam") and tree == "two leaves"):
                     continue  # cls needs another objective, image-text texts; one depth gives LAM no gradient
