@@ -72,6 +72,18 @@ def test_the_nearest_sample_alone_does_not_decide() -> None:
     assert space.name == "embeddings"
 
 
+def test_classes_that_training_lacks_rank_nothing() -> None:
+    """The nearest sample has the right parent by features alone, and no sample the right class."""
+    learned, held = torch.arange(0, 60), torch.arange(60, 120)
+    nodes = TREE.encode(["a/x", "b/z"] * 30 + ["a/y", "b/w"] * 30)
+    sides = torch.eye(2)[torch.arange(120) % 2]
+    noise = torch.randn(120, 2, generator=torch.Generator().manual_seed(0))
+    table = EmbeddingTable(embeddings=noise, features=sides + 0.01 * noise, nodes=nodes)
+    space = choose_space(table, TREE, learned=learned, held=held)
+    assert space.hierarchical_f1["features"] > space.hierarchical_f1["embeddings"] + 0.1
+    assert (space.name, space.map_at_r) == ("embeddings", {})
+
+
 def test_nothing_to_choose_by() -> None:
     table, none = table_of(1.0, 0.1), torch.arange(0)
     for rows in ({"learned": torch.arange(60), "held": none}, {"learned": none, "held": torch.arange(60)}):

@@ -128,6 +128,8 @@ def choose_space(
         )
         for name, (vectors, geometry) in points.items()
     }
+    if any(map(math.isnan, ranked.values())):  # training has no class of validation
+        return SearchedSpace("embeddings", means, len(held))
     better = ranked["features"] > ranked["embeddings"]
     return SearchedSpace("features" if better else "embeddings", means, len(held), ranked)
 
