@@ -288,29 +288,28 @@ def _common(nodes: Tensor, taxonomy: Taxonomy) -> tuple[str, ...]:
     return tuple(names[0] for names in zip(*paths, strict=False) if len(set(names)) == 1)
 
 
-def trained_rows(name: str, samples: Samples, work: Path, seed: int) -> dict[str, Row]:
-    """The rows of an objective, trained on the features as `labeltree train` does by default."""
-    objective, settings = TRAINED[name]
+def train_on(
+    samples: Samples, work: Path, seed: int, objective: str, settings: dict[str, Any]
+) -> tuple[Path, float]:
+    """A run of `labeltree train` on the vectors of a split, and its CPU seconds."""
     split = np.full(len(samples.nodes), "", "<U5")
     for part in ("train", "val", "test"):
         split[getattr(samples, part)] = part
     names = np.array([samples.taxonomy.path_name(node) for node in samples.nodes.tolist()])
     work.mkdir(parents=True, exist_ok=True)
-    data, out = work / "features.npz", work / "run"
+    data, tree, out = work / "features.npz", work / "taxonomy.json", work / "run"
     shutil.rmtree(out, ignore_errors=True)
     np.savez(data, vectors=samples.vectors.float().numpy(), label=names, split=split)
-    samples.taxonomy.save(work / "taxonomy.json")
+    samples.taxonomy.save(tree)
     _, seconds = timed(
-        lambda: lt.train(
-            data,
-            objective,
-            out=out,
-            seed=seed,
-            taxonomy=work / "taxonomy.json",
-            progress_bar=False,
-            **settings,
-        )
+        lambda: lt.train(data, objective, out=out, seed=seed, taxonomy=tree, progress_bar=False, **settings)
     )
+    return out, seconds
+
+
+def trained_rows(name: str, samples: Samples, work: Path, seed: int) -> dict[str, Row]:
+    """The rows of an objective, trained on the features as `labeltree train` does by default."""
+    out, seconds = train_on(samples, work, seed, *TRAINED[name])
     loaded, tables = run_tables(out, ("trained",))
     table = tables["trained"]
     scores = run_classifiers(loaded).scores()
@@ -478,35 +477,55 @@ def _simulated(samples: int, extra: int, seed: int) -> list[float]:
     return apart
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def make_parser(text: str | None, sets: Sequence[str], default: Sequence[str]) -> argparse.ArgumentParser:
+    """The options of a protocol: its features, runs, tables and simulation."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["features", "run", "tables", "simulate"])
     parser.add_argument("--clones", type=Path, help="folder with the clones, named as the sets are")
     parser.add_argument("--work", type=Path, help="folder of features and results")
-    parser.add_argument("--sets", nargs="+", choices=sorted(SETS), default=list(SETS))
+    parser.add_argument("--sets", nargs="+", choices=sets, default=list(default))
+    parser.add_argument("--out", type=Path, help="Markdown of the tables")
+    return parser
+
+
+def read_options(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options, with the folders that they need."""
+    options = parser.parse_args()
+    needs_work = options.what != "simulate" and options.work is None
+    if needs_work or (options.what == "features" and options.clones is None):
+        parser.error("--work is needed, and --clones for features")
+    warnings.filterwarnings("ignore", module="sklearn")
+    return options
+
+
+def write_features(options: argparse.Namespace) -> None:
+    """Make the features of the sets."""
+    for name in options.sets:
+        make_features(name, options.clones / name, options.work)
+        print(f"{name}: features are there", flush=True)
+
+
+def show(lines: Iterator[str], out: Path | None) -> None:
+    """Print the tables, and write them to a file if it is named."""
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if out is not None:
+        out.write_text(text, "utf-8")
+
+
+def main() -> None:
+    parser = make_parser(__doc__, sorted(SETS), list(SETS))
     parser.add_argument("--splits", type=int, default=SPLITS)
     parser.add_argument("--repetitions", type=int, default=1000, help="of simulate")
-    parser.add_argument("--out", type=Path, help="Markdown of the tables")
-    options = parser.parse_args()
-    warnings.filterwarnings("ignore", module="sklearn")
+    options = read_options(parser)
     if options.what == "simulate":
         simulate(options.repetitions)
-        return
-    if options.work is None or (options.what == "features" and options.clones is None):
-        parser.error("--work is needed, and --clones for features")
-    if options.what == "features":
-        for name in options.sets:
-            make_features(name, options.clones / name, options.work)
-            print(f"{name}: features are there", flush=True)
+    elif options.what == "features":
+        write_features(options)
     elif options.what == "run":
         run(options.work, options.sets, options.splits)
     else:
-        text = "\n".join(tables(options.work)) + "\n"
-        print(text)
-        if options.out is not None:
-            options.out.write_text(text, "utf-8")
+        show(tables(options.work), options.out)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,10 @@ counts false alarms. `--sets` may name those of the first protocol, too, which w
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import shutil
-import warnings
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,22 @@ import numpy as np
 from scipy import stats
 
 import confirmation
-import labeltree as lt
-from confirmation import ALPHA, SPLITS, Entry, Source, holm, make_features, paired, read_split
-from frozen_heads import Row, Samples, answer_scores, space_scores, timed, written
+from confirmation import (
+    ALPHA,
+    SPLITS,
+    Entry,
+    Source,
+    chance,
+    holm,
+    make_parser,
+    paired,
+    read_options,
+    read_split,
+    show,
+    train_on,
+    write_features,
+)
+from frozen_heads import Row, Samples, answer_scores, space_scores, written
 from labeltree.atomic import atomic_write
 from labeltree.decisions.classifiers import classify
 from labeltree.inference.run_classifiers import run_classifiers
@@ -194,20 +206,7 @@ confirmation.SETS.update(SETS)
 
 def run_row(method: str, samples: Samples, work: Path, seed: int) -> Row:
     """The numbers of a run of the features, with the classifier and the space that validation chooses."""
-    objective, settings = METHODS[method]
-    split = np.full(len(samples.nodes), "", "<U5")
-    for part in ("train", "val", "test"):
-        split[getattr(samples, part)] = part
-    names = np.array([samples.taxonomy.path_name(node) for node in samples.nodes.tolist()])
-    work.mkdir(parents=True, exist_ok=True)
-    data, out = work / "features.npz", work / "run"
-    shutil.rmtree(out, ignore_errors=True)
-    np.savez(data, vectors=samples.vectors.float().numpy(), label=names, split=split)
-    samples.taxonomy.save(work / "taxonomy.json")
-    tree = work / "taxonomy.json"
-    _, seconds = timed(
-        lambda: lt.train(data, objective, out=out, seed=seed, taxonomy=tree, progress_bar=False, **settings)
-    )
+    out, seconds = train_on(samples, work, seed, *METHODS[method])
     loaded, tables = run_tables(out, ("trained",))
     classifiers, table = run_classifiers(loaded), tables["trained"]
     space = classifiers.chosen.space.name
@@ -246,8 +245,8 @@ def over_sets(differences: list[float], beyond: float) -> tuple[float, float, fl
     several = np.asarray(differences, dtype=float)
     mean, error = several.mean(), several.std(ddof=1) / np.sqrt(len(several))
     half = stats.t.ppf(0.975, len(several) - 1) * error
-    p = stats.t.sf((mean - beyond) / error, len(several) - 1) if error > 0 else float(mean <= beyond)
-    return float(mean), float(mean - half), float(mean + half), float(p)
+    p = chance(float(mean), float(error), len(several), beyond)
+    return float(mean), float(mean - half), float(mean + half), p
 
 
 def tables(work: Path, names: list[str]) -> Iterator[str]:
@@ -270,12 +269,10 @@ def tables(work: Path, names: list[str]) -> Iterator[str]:
                 written([row[column] for row in rows], 1 if column == "CPU s" else 3) for column in COLUMNS
             ]
             for start in ("answered by ", "searched "):
-                counts: dict[str, int] = {}
-                for row in rows:
-                    for key in row:
-                        if key.startswith(start):
-                            counts[key.removeprefix(start)] = counts.get(key.removeprefix(start), 0) + 1
-                cells.append(", ".join(f"{key} {count}" for key, count in sorted(counts.items())))
+                chosen = Counter(
+                    key.removeprefix(start) for row in rows for key in row if key.startswith(start)
+                )
+                cells.append(", ".join(f"{key} {count}" for key, count in sorted(chosen.items())))
             yield f"| {method} | " + " | ".join(cells) + " |"
         yield ""
         for metric in PRIMARY:
@@ -322,33 +319,17 @@ def simulate(repetitions: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("what", choices=["features", "run", "tables", "simulate"])
-    parser.add_argument("--clones", type=Path, help="folder with the clones, named as the sets are")
-    parser.add_argument("--work", type=Path, help="folder of features and results")
-    parser.add_argument("--sets", nargs="+", choices=[*SETS, *EARLIER], default=list(SETS))
+    parser = make_parser(__doc__, [*SETS, *EARLIER], list(SETS))
     parser.add_argument("--repetitions", type=int, default=20_000, help="of simulate")
-    parser.add_argument("--out", type=Path, help="Markdown of the tables")
-    options = parser.parse_args()
-    warnings.filterwarnings("ignore", module="sklearn")
+    options = read_options(parser)
     if options.what == "simulate":
         simulate(options.repetitions)
-        return
-    if options.work is None or (options.what == "features" and options.clones is None):
-        parser.error("--work is needed, and --clones for features")
-    if options.what == "features":
-        for name in options.sets:
-            make_features(name, options.clones / name, options.work)
-            print(f"{name}: features are there", flush=True)
+    elif options.what == "features":
+        write_features(options)
     elif options.what == "run":
         run(options.work, options.sets)
     else:
-        text = "\n".join(tables(options.work, options.sets)) + "\n"
-        print(text)
-        if options.out is not None:
-            options.out.write_text(text, "utf-8")
+        show(tables(options.work, options.sets), options.out)
 
 
 if __name__ == "__main__":
