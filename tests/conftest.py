@@ -3,6 +3,8 @@
 import gc
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
@@ -24,6 +26,22 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 
 LEAVES = ("animal/dog/poodle", "animal/dog/beagle", "animal/cat/tabby", "plant/rose", "plant/fern")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Temporary files that a page or a killed process leaves behind go with the tests: they are gigabytes."""
+    before = tempfile.gettempdir()
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", before)  # what failed can still be looked at
+    folder, owner = tempfile.mkdtemp(prefix="lt-"), os.getpid()
+    os.chmod(folder, 0o755)  # a database server runs as another user
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
+
+    def remove() -> None:
+        if os.getpid() == owner:
+            os.environ["TMPDIR"] = tempfile.tempdir = before
+            shutil.rmtree(folder, ignore_errors=True)
+
+    config.add_cleanup(remove)
 
 
 @pytest.fixture(scope="session", autouse=True)
