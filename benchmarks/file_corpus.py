@@ -32,7 +32,7 @@ try:
     from labeltree.taxonomy.files.file_forms import find_form
     from labeltree.taxonomy.files.opened_file import OpenedFile
     taxonomy, nodes = open_taxonomy(sys.argv[1])
-    form = "table of samples" if nodes is not None else find_form(OpenedFile(Path(sys.argv[1])))[0]
+    form = "table of samples" if nodes is not None else find_form(OpenedFile(Path(sys.argv[1])))[0].name
     answer = {"form": form, "nodes": taxonomy.num_nodes, "depth": int(taxonomy.numbering.depth.max())}
 except LabeltreeError as error:
     answer = {"refused": str(error)}

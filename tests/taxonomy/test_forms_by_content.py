@@ -403,7 +403,7 @@ def test_no_line_that_is_written_reads_as_another_form(rows: list[list[str]]) ->
     lines = lines_from_tree(list(tree.names), tree.entries().parent())
     rooted = "".join(f"/{line}\n" for line in lines)
     file = OpenedFile.from_text(rooted, ".txt")
-    assert find_form(file)[0] == "paths"
+    assert find_form(file)[0].name == "paths"
     assert entries_of_form(file).names == entries_from_paths([f"/{line}" for line in lines]).names
 
 
@@ -603,7 +603,7 @@ def test_a_form_that_a_file_does_not_hold(tmp_path: Path, name: str, text: str) 
         with contextlib.suppress(TaxonomyError):  # what it raises, or some read it as something plainer
             read_form(tmp_path / name, form)
     if name.endswith(".json"):
-        with pytest.raises(TaxonomyError, match="it does not hold what --form records reads: objects with"):
+        with pytest.raises(TaxonomyError, match=r"not what --form records reads \(objects with"):
             read_form(tmp_path / name, "records")
 
 
@@ -614,8 +614,60 @@ def test_a_table_in_markdown_is_no_drawing(tmp_path: Path) -> None:
 
 def test_marks_between_blanks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert paths(read(tmp_path, "a.txt", "tool » saw » bow saw\ntoy » kite\ntool » saw\ntoy\n")) == PLACES
-    assert read(tmp_path, "places.txt", "/a/field 0\n/a/cabin 1\n/b/shop 2\n").num_nodes == 6
+    places = read(tmp_path, "places.txt", "/a/field 0\n/a/cabin 1\n/b/shop/inside 2\n")
+    assert paths(places) == ["a", "a/cabin", "a/field", "b", "b/shop", "b/shop/inside"]
+    assert places.decode(places.encode(["0", "2"])) == ["a/field", "b/shop/inside"]
+    assert "the number behind each name is a further name" in caplog.text
+    assert "a/cabin 1" in paths(read(tmp_path, "gaps.txt", "/a/field 0\n/a/cabin 1\n/b/shop 31\n"))
     assert "the number at the end of each line is part of its name" in caplog.text
+
+
+@pytest.mark.parametrize("names", [["a/field 0", "a/cabin 1", "b/shop 2"], ["field 0", "cabin 1", "shop 2"]])
+def test_names_that_end_in_numbers_are_written_so_that_they_stay(tmp_path: Path, names: list[str]) -> None:
+    tree = Taxonomy.from_paths(names)
+    tree.save(tmp_path / "tree.txt")
+    assert Taxonomy.from_file(tmp_path / "tree.txt") == tree
+
+
+NOT_OF_THE_FORM = {
+    "plain.csv": ("top,class\ntool,saw\ntool,axe\nfood,bread\n", "levels"),
+    "names.txt": ("saw\naxe\nbread\n", "paths"),
+    "tree.nwk": ("((a,b)c,d)e;\n", "newick"),
+    "names.json": ('{"tool":["saw","axe"],"food":["bread"]}', "nested"),
+    "terms.obo": ("[Term]\nid: A:1\nname: x\n\n[Term]\nid: A:2\nname: y\nis_a: A:1\n", "obo"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_OF_THE_FORM)
+@pytest.mark.parametrize(
+    "form", ["adjacency", "checklist", "claml", "google", "ncbi", "rdf", "records", "rf2"]
+)
+def test_another_form_is_told_with_what_the_file_looks_like(tmp_path: Path, name: str, form: Form) -> None:
+    text, looks = NOT_OF_THE_FORM[name]
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(
+        TaxonomyError, match=rf"not what --form {form} reads \(.*; it looks like {looks} \(.*"
+    ):
+        read_form(tmp_path / name, form)
+
+
+def test_a_form_that_is_said_is_sought_under_another_suffix(tmp_path: Path) -> None:
+    (tmp_path / "tree.dat").write_text("#NEXUS\nBEGIN TREES;\nTREE t = (a,b)c;\nEND;\n", encoding="utf-8")
+    assert read_form(tmp_path / "tree.dat", "nexus").num_nodes == 3
+    with pytest.raises(TaxonomyError, match=r"not what --form newick reads.*say what it holds"):
+        read_form(tmp_path / "tree.dat", "newick")
+    with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
+        archive.writestr("notes.txt", "none")
+    with pytest.raises(TaxonomyError, match=r"neither a meta.xml in it nor the tables of ColDP"):
+        read_form(tmp_path / "notes.zip", "checklist")
+
+
+def test_codes_in_json_are_read_with_settings(tmp_path: Path) -> None:
+    path = tmp_path / "codes.json"
+    path.write_text('{"A00": "Cholera", "A001": "Classical cholera"}', encoding="utf-8")
+    assert paths(read_form(path, "codes")) == ["A00", "A00/A001"]
+    described = read_form(path, "codes", levels="1,3,4", describe=True)
+    assert paths(described)[-1] == "A/A00 Cholera/A001 Classical cholera"
 
 
 CODED = {

@@ -11,7 +11,9 @@ from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of
 from labeltree.taxonomy.files.codes_of_classes import SCHEMES, CodeScheme, entries_from_codes
 from labeltree.taxonomy.files.edge_tables import column_place, edges_from_table
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
+from labeltree.taxonomy.files.file_forms import other_form
 from labeltree.taxonomy.files.level_tables import CODE_COLUMNS, TITLE_COLUMNS
+from labeltree.taxonomy.files.nested import Pairs
 from labeltree.taxonomy.files.opened_file import WORKBOOKS, OpenedFile, read_text
 from labeltree.taxonomy.files.rf2 import rf2_edges, rf2_names
 from labeltree.taxonomy.files.taxonomy_files import read_taxonomy
@@ -53,9 +55,10 @@ def read_form(
     Raises:
         TaxonomyError: If the file cannot be read as this form; all errors name the file.
     """
-    if form not in _WITH_SETTINGS:
-        return read_taxonomy(path, "root", tree_or_dag, several_parents=True, form=form)
     file = OpenedFile(path)
+    said = levels, describe or None, column, descriptions
+    if form not in _WITH_SETTINGS or (form == "codes" and _is_data(file) and not any(said)):
+        return read_taxonomy(path, "root", tree_or_dag, several_parents=True, form=form)
     try:
         if form == "breadcrumbs":
             return tree_or_dag(_breadcrumbs(_cells(file, column, ()), separator))
@@ -64,7 +67,7 @@ def read_form(
             titles = (
                 _titles(file, codes, column, descriptions) if describe or descriptions is not None else None
             )
-            if not _is_table(file):
+            if not _is_table(file) and not _is_data(file):
                 codes = [code.split(maxsplit=1)[0] for code in codes]
             return tree_or_dag(entries_from_codes(codes, code_scheme(levels), titles))
         if form == "rf2":
@@ -83,7 +86,8 @@ def read_form(
             )
         )
     except TaxonomyError as error:
-        raise TaxonomyError(f"{path}: {error}") from None
+        usual = form != "rf2" and (_is_table(file) or file.suffix in (".txt", ".names"))
+        raise TaxonomyError(f"{path}: {error if usual else other_form(file, form, error)}") from None
 
 
 def code_scheme(levels: str | None) -> CodeScheme | None:
@@ -113,6 +117,10 @@ def _is_table(file: OpenedFile) -> bool:
     return file.suffix in (".csv", ".tsv", *WORKBOOKS)
 
 
+def _is_data(file: OpenedFile) -> bool:
+    return file.suffix in (".json", ".yaml", ".yml")
+
+
 def _column(header: list[str], column: str | None, usual: tuple[str, ...]) -> int | None:
     """The place of a column; None if none is asked for and there is no usual one."""
     if column is not None:
@@ -122,7 +130,9 @@ def _column(header: list[str], column: str | None, usual: tuple[str, ...]) -> in
 
 
 def _cells(file: OpenedFile, column: str | None, usual: tuple[str, ...]) -> list[str]:
-    """The distinct lines of a text, or cells of a column of a table."""
+    """The distinct lines of a text, cells of a column of a table, or keys of an object."""
+    if _is_data(file):
+        return list(_described(file))
     if not _is_table(file):
         return list(dict.fromkeys(line for _, line in file.lines))
     header, rows, *_ = file.table
@@ -136,7 +146,9 @@ def _titles(
     column: str | None,
     descriptions: str | os.PathLike[str] | None,
 ) -> dict[str, str]:
-    """What codes mean: the rest of their lines, or another column."""
+    """What codes mean: the rest of their lines, another column, or the values of an object."""
+    if _is_data(file):
+        return _described(file)
     if not _is_table(file):
         return dict(pair for line in codes if len(pair := line.split(maxsplit=1)) == 2)
     header, rows, *_ = file.table
@@ -147,6 +159,14 @@ def _titles(
             f"no column describes the codes: say --descriptions COLUMN; there are {', '.join(header)}"
         )
     return {row[at]: row[title] for row in rows}
+
+
+def _described(file: OpenedFile) -> dict[str, str]:
+    """The keys of an object with the text of each."""
+    data = file.data
+    if not isinstance(data, Pairs) or not all(isinstance(text, str) for _, text in data):
+        raise TaxonomyError("it is not one object with a text for each key")
+    return {str(key): text for key, text in data}
 
 
 def _breadcrumbs(texts: list[str], separator: str | None) -> Entries:

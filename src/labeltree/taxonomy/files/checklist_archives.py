@@ -98,7 +98,8 @@ def _text(archive: zipfile.ZipFile, name: str) -> str:
 
 def _plain_table(archive: zipfile.ZipFile, stem: str) -> FileTable:
     name = _member(archive, stem)
-    assert name is not None
+    if name is None:
+        raise TaxonomyError(f"there is neither a {META} in it nor the tables of ColDP: no {stem}")
     return table_of_text(_text(archive, name), name)[0]
 
 

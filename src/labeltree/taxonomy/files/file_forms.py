@@ -68,7 +68,7 @@ from labeltree.taxonomy.files.taxon_tables import (
     is_checklist,
 )
 
-__all__ = ["FORMS", "FileForm", "entries_of_form", "find_form"]
+__all__ = ["FORMS", "FileForm", "entries_of_form", "find_form", "other_form"]
 
 _TABLES = (".csv", ".tsv", *WORKBOOKS)
 _TAXA = (*_TABLES, ".txt", ".tab")  # lines whose first one names columns as Darwin Core and others do
@@ -106,7 +106,7 @@ class FileForm:
     can_be: Callable[[OpenedFile], bool] = _always
 
 
-def find_form(file: OpenedFile) -> tuple[Form, Entries]:
+def find_form(file: OpenedFile) -> tuple[FileForm, Entries]:
     """The form of a file, by its content, and what it holds.
 
     Raises:
@@ -121,7 +121,7 @@ def find_form(file: OpenedFile) -> tuple[Form, Entries]:
         )
     for form in sought:
         if form.can_be(file) and (entries := form.read(file)) is not None:
-            return form.name, entries
+            return form, entries
     known = ", ".join(f"{form.name} ({form.example})" for form in sought)
     raise TaxonomyError(f"no form of a {file.suffix} is in it: {known}; --form says what it holds")
 
@@ -143,13 +143,62 @@ def entries_of_form(file: OpenedFile, name: Form | None = None) -> Entries:
 
 
 def _read_as(file: OpenedFile, name: Form) -> Entries:
-    """Read a file as the form of that name that recognises it, or else as the last one of that name."""
-    of_name = [form for form in FORMS if form.name == name]
-    known = [form for form in of_name if file.suffix in form.suffixes and form.can_be(file)]
-    for form in dict.fromkeys((*known, of_name[-1])):
-        if (entries := form.read(file)) is not None:
+    """Read a file as the form of that name that recognises it, or else as one that its suffix may have.
+
+    Raises:
+        TaxonomyError: If it holds something else, or cannot be read.
+    """
+    fitting = _fitting(file, name)
+    for form in fitting or _of_name(name):
+        if _recognises(form, file) and (entries := form.read(file)) is not None:
             return entries
-    raise TaxonomyError(f"it does not hold what --form {name} reads: {of_name[-1].example}")
+    why, tried = None, fitting[-1:] or _of_name(name)
+    for form in tried:
+        try:
+            if (entries := form.read(file)) is not None:
+                return entries
+        except TaxonomyError as error:
+            why = error if len(tried) == 1 else None
+    raise TaxonomyError(other_form(file, name, why))
+
+
+def other_form(file: OpenedFile, name: Form, why: TaxonomyError | None) -> str:
+    """A sentence on a file that that form does not read: what it looks like, and what to do.
+
+    Of a file that has the form, only the reason.
+    """
+    if why is not None and any(
+        form.can_be is not _always and _recognises(form, file) for form in _fitting(file, name)
+    ):
+        return str(why)
+    example = " or ".join(dict.fromkeys(form.example for form in _fitting(file, name) or _of_name(name)))
+    said = f"this is not what --form {name} reads ({example})" + (f": {why}" if why else "")
+    try:
+        form, _ = find_form(file)
+    except TaxonomyError:
+        return f"{said}; say what it holds, or leave --form out to be told what can be read"
+    if form.name == name:
+        return f"{said}; leave --form out"
+    return f"{said}; it looks like {form.name} ({form.example}): leave --form out to read it so"
+
+
+def _of_name(name: Form) -> list[FileForm]:
+    return [form for form in FORMS if form.name == name]
+
+
+def _fitting(file: OpenedFile, name: Form) -> list[FileForm]:
+    """The forms of that name that a file with this suffix may have."""
+    return [form for form in _of_name(name) if file.suffix in form.suffixes]
+
+
+def _recognises(form: FileForm, file: OpenedFile) -> bool:
+    """Whether a file may have a form at a first look, which with another suffix must be at its content."""
+    if file.suffix in form.suffixes:
+        return form.can_be(file)
+    try:
+        return form.can_be is not _always and form.can_be(file)
+    except TaxonomyError:
+        return False
 
 
 def _note_common_mark(file: OpenedFile, names: Sequence[str]) -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "entries_from_tight_paths",
     "entries_from_tree_numbers",
     "has_numbered_names",
+    "is_numbered_list",
     "numbers_after",
 ]
 
@@ -274,7 +275,7 @@ def entries_from_numbered_names(file: OpenedFile) -> Entries | None:
 
 
 def numbers_after(file: OpenedFile) -> list[tuple[str, str]] | None:
-    """Lines `/a/airfield 0`: a name and the number of a list behind it."""
+    """Lines `airfield 0`: a name and the number of a list behind it."""
     matches = [_NUMBER_AFTER.fullmatch(line) for _, line in file.lines_below_comments]
     pairs = [(match[1], match[2]) for match in matches if match is not None]
     names = {name for name, _ in pairs}
@@ -283,6 +284,14 @@ def numbers_after(file: OpenedFile) -> list[tuple[str, str]] | None:
     numbers = [int(number[:18]) for _, number in pairs]
     ascend = numbers[0] < 2 and all(before < after for before, after in itertools.pairwise(numbers))
     return pairs if ascend or are_numbers([number for _, number in pairs]) else None
+
+
+def is_numbered_list(file: OpenedFile) -> bool:
+    """Whether lines are paths with the numbers of all lines behind them, from 0 or 1 on: `/a/abbey 0`."""
+    numbers = [number for _, number in numbers_after(file) or []]
+    return any(numbers == [str(at) for at in range(first, first + len(numbers))] for first in (0, 1)) and any(
+        "/" in line.strip("/") for _, line in file.lines_below_comments
+    )
 
 
 def _id_and_text(file: OpenedFile) -> list[tuple[str, str]] | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, Breadcrumbs, breadcrumbs_of, google_taxonomy
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
 from labeltree.taxonomy.files.json_records import is_list, is_scalar, text_of
-from labeltree.taxonomy.files.line_forms import numbers_after
+from labeltree.taxonomy.files.line_forms import is_numbered_list, numbers_after
 from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.naming import join_path, some, split_path
 from labeltree.taxonomy.numbering import depth_of
@@ -17,13 +17,18 @@ _FEW_SLASHES = 0.25  # of the lines have one in a list of names, or fewer
 
 
 def has_only_rooted_paths(file: OpenedFile) -> bool:
-    """Whether every line begins with `/`, so that it is a path whatever marks its names have."""
-    return file.start.startswith("/") and all(line.startswith("/") for _, line in file.lines)
+    """Whether every line begins with `/`, so that it is a path whatever marks its names have.
+
+    Not if the numbers of all lines stand behind them, as in Places365's list of classes.
+    """
+    rooted = file.start.startswith("/") and all(line.startswith("/") for _, line in file.lines)
+    return rooted and not is_numbered_list(file)
 
 
 def entries_from_lines(file: OpenedFile) -> Entries:
-    """Read lines of paths `a/b/c` or of `a > b`."""
+    """Read lines of paths `a/b/c` or of `a > b`; `/` in the first one is the root."""
     lines = file.lines_below_comments
+    lines = lines[1:] if lines[0][1] == "/" and len(lines) > 1 else lines
     if numbers_after(file) is not None:
         file.note(
             "the number at the end of each line is part of its name; --form class-index makes it another name"
@@ -74,9 +79,14 @@ def _names_with_slash(lines: Sequence[str]) -> list[str]:
     return slashed if all(first[split_path(line)[0]] == 1 for line in slashed) else []
 
 
-def entries_from_google(file: OpenedFile) -> Entries:
-    """Read Google's product taxonomy; its version becomes the release."""
+def entries_from_google(file: OpenedFile) -> Entries | None:
+    """Read Google's product taxonomy; its version becomes the release.
+
+    None if there is neither its first line nor a path.
+    """
     google = google_taxonomy(file.text)
+    if google.version is None and all(len(path) == 1 for path in google.paths):
+        return None
     entries = entries_from_paths(google.paths, file.root_name, lambda row: f"line {google.lines[row]}")
     return entries._replace(release=google.version)
 

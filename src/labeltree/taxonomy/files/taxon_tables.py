@@ -116,10 +116,13 @@ def entries_from_checklist(
         vernacular: Further names by the ids of taxa.
 
     Raises:
-        TaxonomyError: If two taxa have one id, or parents do not form a tree.
+        TaxonomyError: If no columns hold ids and names, two taxa have one id, or parents do not form a tree.
     """
     table = file.table
     roles = _roles(table.header)
+    if not {"id", "name"} <= roles.keys():
+        missing = "ids" if "id" not in roles else "names"
+        raise TaxonomyError(f"no column holds the {missing} of taxa: there are {', '.join(table.header)}")
     ids = [row[roles["id"]] for row in table.rows]
     if "parent" not in roles or not any(row[roles["parent"]] not in NO_PARENT for row in table.rows):
         if _rank_columns(table.header):

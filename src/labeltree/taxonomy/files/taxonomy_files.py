@@ -93,15 +93,18 @@ def write_taxonomy(path: PathLike, entries: Entries, several_parents: bool) -> N
 
 
 def _lines_text(names: Sequence[str], parents: Sequence[int]) -> str:
-    """Paths of leaves, rooted where lines would else be read as another tree."""
+    """Paths of leaves, rooted where lines would else be read as another tree; a root above says more."""
     lines = lines_from_tree(names, parents)
-    text = "".join(f"{line}\n" for line in lines)
+    plain, rooted = ("".join(f"{mark}{line}\n" for line in lines) for mark in ("", "/"))
+    return next((text for text in (plain, rooted) if _is_read_as(text, names, parents)), f"/\n{rooted}")
+
+
+def _is_read_as(text: str, names: Sequence[str], parents: Sequence[int]) -> bool:
     try:
         read = entries_of_form(OpenedFile.from_text(text, ".txt", names[0]))
-        same = (list(read.names), read.parent()) == (list(names), list(parents))
     except TaxonomyError:
-        same = False
-    return text if same else "".join(f"/{line}\n" for line in lines)
+        return False
+    return (list(read.names), read.parent()) == (list(names), list(parents))
 
 
 _TREE_WRITERS: dict[str, Callable[[Sequence[str], Sequence[int]], str]] = {

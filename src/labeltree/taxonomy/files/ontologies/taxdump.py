@@ -300,7 +300,7 @@ def _opened_dumps(path: Path) -> Iterator[_Dumps]:
     try:
         archive = zipfile.ZipFile(path) if suffix == ".zip" else _open_tar(path)
     except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile) as error:
-        raise TaxonomyError(f"not readable as an archive: {error}") from None
+        raise TaxonomyError(f"not readable as an archive: {str(error).partition(':')[0]}") from None
     with archive:
         try:
             dumps = _Dumps(path, archive)
