@@ -670,7 +670,53 @@ def test_codes_in_json_are_read_with_settings(tmp_path: Path) -> None:
     assert paths(described)[-1] == "A/A00 Cholera/A001 Classical cholera"
 
 
+LABEL_MAP = """# pets
+item {
+  name: "/m/1"
+  id: 1
+  display_name: "cat"
+  keypoints { id: 7 label: "ear" }
+}
+item: { id: 2, name: 'Père David\\'s deer' }
+"""
+
+
+def test_label_maps_of_detectors(tmp_path: Path) -> None:
+    pets = read(tmp_path, "pets.pbtxt", LABEL_MAP)
+    assert set(paths(pets)) == {"cat", "Père David's deer"}
+    assert pets.decode(pets.encode(["/m/1", "1", "2"])) == ["cat", "cat", "Père David's deer"]
+    for text, said in (
+        ("item { id: 1 }\n", "item 1 has neither a display_name nor a name"),
+        ("item { name: 'cat'\n", "an item does not end"),
+        ("id: 1\nname: 'cat\n", "line 2: .* is not text of a label map"),
+        ("id: 1\n", "there is no item"),
+    ):
+        with pytest.raises(TaxonomyError, match=said):
+            read(tmp_path, "broken.pbtxt", text)
+
+
+MEANINGS = {
+    "lines.txt": "A00 Cholera\nA00 Asiatic cholera\nA00.0 Classical\nA01 Typhoid\n",
+    "table.csv": "code,description\nA00,Cholera\nA00,Asiatic cholera\nA00.0,Classical\nA01,Typhoid\n",
+    "object.json": '{"A00": "Cholera", "A00": "Asiatic cholera", "A00.0": "Classical", "A01": "Typhoid"}',
+}
+
+
+@pytest.mark.parametrize("name", MEANINGS)
+def test_a_code_that_occurs_twice_is_one_class(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tree = read(tmp_path, name, MEANINGS[name])
+    assert paths(tree) == ["A00", "A00/A00.0", "A01"]
+    assert tree.decode(tree.encode(["Cholera", "Asiatic cholera"])) == ["A00", "A00"]
+    assert "'A00' has several meanings" in caplog.text
+
+
 CODED = {
+    "subjects of mathematics.txt": (
+        "00-XX General\n00-01 Introductory\n00Axx Specific\n00A05 In general\n01-XX History\n",
+        ["00-XX", "00-XX/00-01", "00-XX/00Axx", "00-XX/00Axx/00A05", "01-XX"],
+    ),
     "library classes.txt": (
         "Q Science\nQA Maths\nQA76 Computers\nR Medicine\n",
         ["Q", "Q/QA", "Q/QA/QA76", "R"],

@@ -13,7 +13,7 @@ import pytest
 
 from labeltree import text_files
 from labeltree.api.taxonomies import open_taxonomy
-from labeltree.taxonomy import Taxonomy, TaxonomyError, load_taxonomy
+from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyError, load_taxonomy
 from labeltree.taxonomy.files.ontologies import xml_events
 from labeltree.taxonomy.forms import read_form
 from ontology_files import FILES, RDF, write_ontology_files
@@ -343,6 +343,29 @@ def test_hostile_files(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(TaxonomyError, match=said):
         load_taxonomy(tmp_path / name)
+
+
+MEDDRA = """1$11$12$13$Cough$Coughing$Respiratory signs$Respiratory disorders$Resp$$13$Y$
+2$11$12$13$Croup$Coughing$Respiratory signs$Respiratory disorders$Resp$$23$N$
+2$21$22$23$Croup$Viral$Viral disorders$Infections$Infec$$23$Y$
+"""
+
+
+def test_meddra(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "mdhier.asc").write_text(MEDDRA)
+    dag = load_taxonomy(tmp_path / "mdhier.asc")
+    assert isinstance(dag, TaxonomyDAG)
+    assert {dag.names[node] for node in dag.parents(dag.find("Croup"))} == {"Coughing", "Viral"}
+    assert dag.decode(dag.encode(["23", "Cough"])) == [
+        "Infections",
+        "Respiratory disorders/Respiratory signs/Coughing/Cough",
+    ]
+    tree = Taxonomy.from_file(tmp_path / "mdhier.asc")
+    assert tree.path(tree.find("2")) == ("Infections", "Viral disorders", "Viral", "Croup")
+    assert "left out: 1 of a class that is not primary" in caplog.text
+    (tmp_path / "pt.asc").write_text("1$Cough$$13$$$$$$$$\n")
+    with pytest.raises(TaxonomyError, match=r"line 1 .*mdhier.asc has its hierarchy"):
+        load_taxonomy(tmp_path / "pt.asc")
 
 
 def test_deep_trees_are_read(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ Form = Literal[
     "id-paths",
     "is-a",
     "levels",
+    "meddra",
     "mesh",
     "ncbi",
     "nested",

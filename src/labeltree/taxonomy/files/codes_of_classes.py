@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
+from labeltree.taxonomy.naming import some
 
 __all__ = [
     "SCHEMES",
     "CodeScheme",
+    "are_described_codes",
     "are_numbers",
     "entries_from_codes",
     "entries_of_described_codes",
@@ -55,8 +57,10 @@ _KNOWN = {
     "atc": re.compile(r"[A-Z](?:\d\d(?:[A-Z](?:[A-Z](?:\d\d)?)?)?)?"),
 }
 _PATENT = re.compile(r"[A-HY](?:\d\d(?:[A-Z](?:\s*\d{1,4}/\d{2,6})?)?)?")  # IPC, CPC: A01B 1/02
+_SUBJECT = re.compile(r"(\d\d)(?:-(?:XX|\d\d)|([A-Z])(?:xx|\d\d))?")  # MSC: 00-XX, 00-01, 00Axx, 00A05
 _PADDED = {"unspsc": re.compile(r"\d{8}"), "dewey": re.compile(r"\d{3}(?:\.\d+)?")}
 _LISTED = 0.8  # the least share of padded codes whose parent is there, too
+_DISTINCT = 0.5  # of the lines at least have a code of their own
 _TELLING = 0.8  # the least share of codes with a digit, beginnings of others, what begins so, and letters
 
 
@@ -64,12 +68,26 @@ def look_like_codes(texts: Sequence[str]) -> bool:
     """Whether texts are distinct codes, in capitals and digits, as `A00.1`, `A00-A09` and `A01B 1/02`."""
     if len(texts) < 2 or len(set(texts)) < len(texts):
         return False
-    if all(map(_PATENT.fullmatch, texts)) and any("/" in text for text in texts):
+    if _are_patents(texts) or _are_subjects(texts):
         return True
     telling = _telling(texts)
     letters = [told or len(text) == 1 for text, told in zip(texts, telling, strict=True)]
     enough = sum(letters) >= _TELLING * len(texts) and 2 * sum(telling) >= len(texts)
     return enough and all(map(_CODE.fullmatch, texts))
+
+
+def are_described_codes(pairs: Sequence[tuple[str, str]]) -> bool:
+    """Whether the first of each pair is a code; one may occur several times, with several texts."""
+    codes = list(dict.fromkeys(code for code, _ in pairs))
+    return len(codes) >= _DISTINCT * len(pairs) and look_like_codes(codes)
+
+
+def _are_patents(codes: Sequence[str]) -> bool:
+    return all(map(_PATENT.fullmatch, codes)) and any("/" in code for code in codes)
+
+
+def _are_subjects(codes: Sequence[str]) -> bool:
+    return all(map(_SUBJECT.fullmatch, codes)) and any(code[-2:] in ("xx", "XX") for code in codes)
 
 
 def _telling(texts: Sequence[str]) -> list[bool]:
@@ -120,14 +138,17 @@ def padded_scheme(codes: Sequence[str]) -> str | None:
 
 
 def entries_of_described_codes(pairs: Sequence[tuple[str, str]], root_name: str | None) -> Entries:
-    """The tree of codes with what each means, which becomes a further name of its node.
+    """The tree of codes with what each means, which becomes a further name of its node, or several.
 
     Levels are those of ICD-10 or ATC where all codes have that shape; else see `entries_from_codes`.
 
     Raises:
         TaxonomyError: If nothing says where levels end.
     """
-    codes = [code for code, _ in pairs]
+    texts: dict[str, dict[str, None]] = {}
+    for code, text in pairs:
+        texts.setdefault(code, {})[text.strip()] = None
+    codes = list(texts)
     marks = {"naics": "-", "hs": "."}  # without these, prefixes say the same
     known = next(
         (
@@ -138,17 +159,20 @@ def entries_of_described_codes(pairs: Sequence[tuple[str, str]], root_name: str 
         None,
     )
     known = known or padded_scheme(codes)
-    if all(map(_PATENT.fullmatch, codes)) and any("/" in code for code in codes):
+    if _are_patents(codes):
         known, entries = "ipc", entries_from_paths(list(map(_patent_path, codes)), root_name)
+    elif _are_subjects(codes):
+        known, entries = "msc", entries_from_paths(_subject_paths(codes), root_name)
     else:
         entries = entries_from_codes(codes, None if known is None else SCHEMES[known], root_name=root_name)
-    texts = {code: text.strip() for code, text in pairs}
+    several = [code for code in codes if len(texts[code]) > 1]
     made = len(entries.names) - 1 - len(texts)
     levels = f"levels as in {known}" if known else "a code that begins with another one is below it"
     note = f"{len(texts)} codes, {levels}; what they mean are further names; 'labeltree taxonomy convert' "
     note += "with --form codes and --levels reads other levels"
     note += f"; {made} codes above them are not in the file" if made > 0 else ""
-    aliases = [(texts[name],) if texts.get(name, name) != name else () for name in entries.names]
+    note += f"; {some(several, 3)} {'has' if len(several) == 1 else 'have'} several meanings" * bool(several)
+    aliases = [tuple(text for text in texts.get(name, ()) if text != name) for name in entries.names]
     return entries._replace(aliases=aliases, notes=(note,))
 
 
@@ -159,6 +183,17 @@ def _patent_path(code: str) -> list[str]:
         group, _, subgroup = code.partition("/")
         path += dict.fromkeys([f"{group}/00", code] if subgroup.strip("0") else [code])
     return path
+
+
+def _subject_paths(codes: Sequence[str]) -> list[list[str]]:
+    """The paths of MSC's codes: `00A05` is below `00Axx`, and that, as `00-01`, below `00-XX`."""
+    tops = {code[:2]: code for code in codes if len(code) == 2 or code.endswith("-XX")}
+    paths = []
+    for code in codes:
+        above = [tops.get(code[:2], f"{code[:2]}-XX")]
+        above += [f"{code[:3]}xx"] if len(code) > 2 and code[2] != "-" else []
+        paths.append(list(dict.fromkeys([*above, code])))
+    return paths
 
 
 def entries_from_codes(

@@ -25,6 +25,7 @@ from labeltree.taxonomy.files.json_objects import (
     entries_from_categories,
     entries_from_class_index,
     entries_from_code_names,
+    entries_from_label_map,
     entries_from_objects,
 )
 from labeltree.taxonomy.files.json_records import (
@@ -277,6 +278,7 @@ FORMS = (
     FileForm("categories", "COCO's, LVIS' and iNaturalist's categories", _DATA, entries_from_categories),
     FileForm("objects", "{name, children} within each other", _DATA, entries_from_objects),
     FileForm("class-index", "names by numbers, or numbers by names", _DATA, entries_from_class_index),
+    FileForm("class-index", "item { id: 1 name: 'person' }", (".pbtxt",), entries_from_label_map),
     FileForm("codes", "codes with what they mean", _DATA, entries_from_code_names),
     FileForm("adjacency", "{parent: [children]} or {child: parent}", _DATA, entries_from_adjacency),
     FileForm("paths", "a list of paths", _DATA, entries_from_path_lists),

@@ -1,11 +1,16 @@
-"""Taxonomies in JSON or YAML as objects: within each other, categories, class indices, codes with names."""
+"""Taxonomies of objects in JSON, YAML or protobuf: within each other, categories, class indices, codes."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.files.codes_of_classes import are_numbers, entries_of_described_codes, look_like_codes
+from labeltree.taxonomy.files.codes_of_classes import (
+    are_described_codes,
+    are_numbers,
+    entries_of_described_codes,
+)
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
 from labeltree.taxonomy.files.json_records import (
     IDS,
@@ -26,6 +31,7 @@ __all__ = [
     "entries_from_categories",
     "entries_from_class_index",
     "entries_from_code_names",
+    "entries_from_label_map",
     "entries_from_objects",
     "entries_of_numbered",
 ]
@@ -213,6 +219,62 @@ def _class_index(data: Any) -> list[tuple[str, list[str]]] | None:
     return None
 
 
+# Label maps of TensorFlow's object detection: item { id: 1 name: "/m/01g317" display_name: "person" }
+
+_TOKEN = re.compile(
+    r'#[^\n]*|"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'|([{}<>])|([^\s{}<>:;,"\'#]+)|[\s:;,]+'
+)
+_ESCAPED = re.compile(r"\\(.)")
+_DISPLAYED = ("display_name", "name")
+
+
+def entries_from_label_map(file: OpenedFile) -> Entries:
+    """Read the items of a label map: named by `display_name`, else by `name`; ids are aliases.
+
+    Raises:
+        TaxonomyError: If it is not text as protobuf writes it, or an item has no name.
+    """
+    classes = []
+    for number, item in enumerate(_items(file.text), start=1):
+        names = [item[field] for field in _DISPLAYED if item.get(field, "").strip()]
+        if not names:
+            raise TaxonomyError(f"item {number} has neither a display_name nor a name")
+        classes.append((names[0], [*names[1:], *([item["id"]] if "id" in item else [])]))
+    return entries_of_numbered(classes, file)
+
+
+def _items(text: str) -> list[dict[str, str]]:
+    """The fields of each item; what messages within it say is left out."""
+    items: list[dict[str, str]] = []
+    depth, at, field = 0, 0, ""
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            line = text.count("\n", 0, at) + 1
+            raise TaxonomyError(
+                f"line {line}: {text[at : at + 40].split(chr(10))[0]!r} is not text of a label map"
+            )
+        at = match.end()
+        double, single, mark, word = match.groups()
+        if mark is not None:
+            depth += 1 if mark in "{<" else -1
+            if depth == 1 and mark in "{<":
+                items.append({})
+            field = ""
+        elif depth != 1:
+            continue
+        elif word is not None and not field:
+            field = word
+        elif (value := next((one for one in (double, single, word) if one is not None), None)) is not None:
+            items[-1].setdefault(field, _ESCAPED.sub(r"\1", value))
+            field = ""
+    if depth or not items:
+        raise TaxonomyError(
+            "there is no item { … } in it" if not items else "an item does not end: is it whole?"
+        )
+    return items
+
+
 # Codes with what they mean
 
 
@@ -222,7 +284,7 @@ def entries_from_code_names(file: OpenedFile) -> Entries | None:
     if (
         not isinstance(data, Pairs)
         or not all(isinstance(value, str) and value.strip() for _, value in data)
-        or not look_like_codes([str(key) for key, _ in data])
+        or not are_described_codes(data)
     ):
         return None
     return entries_of_described_codes([(str(key), value) for key, value in data], file.root_name)

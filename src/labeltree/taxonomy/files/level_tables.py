@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, Breadcrumbs, breadcrumbs_of
 from labeltree.taxonomy.files.codes_of_classes import (
+    are_described_codes,
     are_numbers,
     entries_of_described_codes,
-    look_like_codes,
     padded_scheme,
 )
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
@@ -248,8 +248,9 @@ def _code_columns(file: OpenedFile) -> tuple[FileTable, int, int] | None:
         table, codes, texts = _named_table(file), [0], [1]
     if len(codes) != 1 or not texts:
         return None
-    cells = [cell for row in table.rows if (cell := _PAD.sub("", row[codes[0]]))]
-    return (table, codes[0], texts[0]) if look_like_codes(cells) and not are_numbers(cells) else None
+    pairs = [(cell, row[texts[0]]) for row in table.rows if (cell := _PAD.sub("", row[codes[0]]))]
+    numbers = are_numbers(list(dict.fromkeys(code for code, _ in pairs)))
+    return (table, codes[0], texts[0]) if are_described_codes(pairs) and not numbers else None
 
 
 def _check_depths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

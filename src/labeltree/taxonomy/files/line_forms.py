@@ -5,7 +5,11 @@ import re
 from collections.abc import Hashable, Sequence
 
 from labeltree.taxonomy.files.breadcrumbs import Breadcrumbs, breadcrumbs_of
-from labeltree.taxonomy.files.codes_of_classes import are_numbers, entries_of_described_codes, look_like_codes
+from labeltree.taxonomy.files.codes_of_classes import (
+    are_described_codes,
+    are_numbers,
+    entries_of_described_codes,
+)
 from labeltree.taxonomy.files.entries import (
     ROOT,
     Entries,
@@ -232,7 +236,7 @@ def entries_from_described_codes(file: OpenedFile) -> Entries | None:
         pairs = [(match[1], match[3]) for match in patents if match is not None]
     else:
         pairs = _id_and_text(file) or []
-    if not look_like_codes([code for code, _ in pairs]):
+    if not are_described_codes(pairs):
         return None
     return entries_of_described_codes(pairs, file.root_name)
 

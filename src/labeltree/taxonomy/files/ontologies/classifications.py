@@ -1,9 +1,10 @@
-"""The International Classification of Diseases as published: ClaML, and ICD-10-CM's tabular list."""
+"""Classifications of medicine as published: ClaML and ICD-10-CM's tabular list, MedDRA's hierarchy."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.entries import Entries
 from labeltree.taxonomy.files.ontologies.ontology_terms import Term, entries_from_terms, plain_text
 from labeltree.taxonomy.files.ontologies.xml_events import xml_events
@@ -11,8 +12,9 @@ from labeltree.taxonomy.files.ontologies.xml_events import xml_events
 if TYPE_CHECKING:
     from labeltree.taxonomy.files.opened_file import OpenedFile
 
-__all__ = ["entries_from_claml", "entries_from_icd_tabular"]
+__all__ = ["entries_from_claml", "entries_from_icd_tabular", "entries_from_meddra"]
 
+_LEVELS = 4  # of MedDRA: terms, high level terms, their groups, system organ classes
 _PREFERRED = ("preferred", "preferredLong")
 
 
@@ -104,3 +106,35 @@ def entries_from_icd_tabular(file: OpenedFile) -> Entries:
     if empty:
         file.note(f"{len(empty)} blocks or chapters without codes of their own are left out")
     return entries_from_terms(terms, file, "ICD-10-CM")._replace(release=release or None)
+
+
+def entries_from_meddra(file: OpenedFile) -> Entries:
+    """Read MedDRA's hierarchy, `mdhier.asc`: system organ classes down to preferred terms; codes are aliases.
+
+    A line has the codes of a term and of what is above it, and then their names, with `$` between them. Where
+    a node has one parent, it is below the class that is primary.
+
+    Raises:
+        TaxonomyError: If a line is something else, as in the other files of a release.
+    """
+    terms: dict[str, Term] = {}
+    secondary = 0
+    for number, line in file.lines:
+        cells = [cell.strip() for cell in line.split("$")]
+        codes, names = cells[:_LEVELS], cells[_LEVELS : 2 * _LEVELS]
+        if not all(names) or len(names) < _LEVELS or not all(map(str.isdecimal, codes)):
+            raise TaxonomyError(
+                f"line {number} does not hold the codes and names of four levels; of MedDRA's files, "
+                "mdhier.asc has its hierarchy: give that one"
+            )
+        if not file.several_parents and cells[-2:-1] == ["N"]:
+            secondary += 1
+            continue
+        for code, name, above in zip(codes, names, [*codes[1:], None], strict=True):
+            term = terms.setdefault(code, Term(name, aliases=[code], where=f"line {number}"))
+            term.parents += [above] if above is not None and above not in term.parents else []
+    file.note(
+        "each line is a preferred term with what is above it; codes are further names"
+        + (f"; left out: {secondary} of a class that is not primary" if secondary else "")
+    )
+    return entries_from_terms(terms, file)

@@ -8,7 +8,11 @@ from collections.abc import Callable
 from labeltree.errors import TaxonomyError
 from labeltree.options.choices import Form
 from labeltree.taxonomy.files.entries import Entries
-from labeltree.taxonomy.files.ontologies.classifications import entries_from_claml, entries_from_icd_tabular
+from labeltree.taxonomy.files.ontologies.classifications import (
+    entries_from_claml,
+    entries_from_icd_tabular,
+    entries_from_meddra,
+)
 from labeltree.taxonomy.files.ontologies.mesh import entries_from_mesh, entries_from_mesh_xml
 from labeltree.taxonomy.files.ontologies.obo_graphs import entries_from_obo_graphs, is_obo_graphs
 from labeltree.taxonomy.files.ontologies.phylogenies import (
@@ -97,6 +101,7 @@ ONTOLOGY_FORMS: tuple[Row, ...] = (
         entries_from_icd_tabular,
         _has_root("ICD10CM.tabular"),
     ),
+    ("meddra", "MedDRA's mdhier.asc", (".asc",), entries_from_meddra, lambda file: "$" in file.start),
     ("mesh", "MeSH's descriptors as XML", _XML, entries_from_mesh_xml, _has_root("DescriptorRecordSet")),
     (
         "mesh",
