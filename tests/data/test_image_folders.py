@@ -2,6 +2,7 @@
 
 import logging
 import os
+import unicodedata
 
 import numpy as np
 import pytest
@@ -51,6 +52,19 @@ def test_folders_are_the_taxonomy(photos):
     assert source.instances.tolist() == list(range(6))
     assert source.split is None
     assert source.image_shape == (3, 8, 8)
+
+
+def test_accents_composed_and_decomposed_meet(tmp_path, write_image):
+    composed, decomposed = (unicodedata.normalize(form, "Bär") for form in ("NFC", "NFD"))
+    for seed, name in enumerate([f"train/{decomposed}/a.png", "train/tit/b.png", f"test/{composed}/c.png"]):
+        write_image(tmp_path / name, seed)
+    write_image(tmp_path / "test" / "tit" / "d.png")
+    source = open_source(tmp_path)
+    assert sorted(source.taxonomy.names[1:]) == sorted([composed, "tit"])
+    assert any("written in two ways that look the same" in note for note in source.notes)
+    given = open_source(tmp_path / "train", taxonomy=Taxonomy.from_paths([composed, "tit"]))
+    assert labels(given) == {"a.png": 1, "b.png": 2}
+    assert any("composed otherwise than in the taxonomy" in note for note in given.notes)
 
 
 def test_files_left_out_are_counted_by_extension(photos, caplog):

@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import unicodedata
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeltree.errors import TaxonomyError
+from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.files.file_forms import entries_of_form
 from labeltree.taxonomy.files.opened_file import OpenedFile
 
@@ -183,3 +186,48 @@ def test_words(write: Callable[[list[tuple[str, int]]], str], tree: list[tuple[s
         assert read in (expected, {("root", *path) for path in expected} | {("root",)})
     else:  # lines as they stand, or keys above what they hold
         assert max(map(len, read)) <= (2 if suffix == ".json" else 9)
+
+
+COMPOSED, DECOMPOSED = (unicodedata.normalize(form, "Bär") for form in ("NFC", "NFD"))
+TWINS = {
+    "lines.txt": f"{COMPOSED}/white\n{DECOMPOSED}/brown\n",
+    "levels.csv": f"top,kind\n{COMPOSED},white\n{DECOMPOSED},brown\n",
+    "edges.csv": f"child,parent\nroot,\n{COMPOSED},root\nwhite,{COMPOSED}\nbrown,{DECOMPOSED}\n",
+    "rows.csv": "child,parent\n"
+    + "".join(f"{name},root\n" for name in (COMPOSED, DECOMPOSED))
+    + f"white,{COMPOSED}\nbrown,{DECOMPOSED}\n",
+    "nested.json": f'{{"{COMPOSED}": ["white"], "{DECOMPOSED}": ["brown"]}}',
+    "nested.yaml": f"{COMPOSED}: [white]\n{DECOMPOSED}: [brown]\n",
+    "outline.txt": f"{COMPOSED}\n  white\n{DECOMPOSED}\n  brown\n",
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_accents_composed_and_decomposed_are_one_class(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / name).write_text(TWINS[name], encoding="utf-8")
+    tree = Taxonomy.from_file(tmp_path / name)
+    assert sorted(tree.names) == sorted(["root", COMPOSED, "white", "brown"])
+    assert tree.encode([f"{DECOMPOSED}/white"]).tolist() == tree.encode([f"{COMPOSED}/white"]).tolist()
+    assert "written in two ways that look the same" in caplog.text
+
+
+def test_names_decomposed_throughout_stay_so_and_saved_twins_too(tmp_path: Path) -> None:
+    tree = Taxonomy.from_paths([(DECOMPOSED, "white")])
+    tree.save(tmp_path / "tree.txt")
+    assert Taxonomy.from_file(tmp_path / "tree.txt") == tree
+    twins = Taxonomy.from_paths([(COMPOSED, "white"), (DECOMPOSED, "brown")])
+    twins.save(tmp_path / "twins.json")
+    assert Taxonomy.from_file(tmp_path / "twins.json") == twins
+
+
+def test_folders_composed_and_decomposed_are_one_class(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for folder in (f"{COMPOSED}/white", f"{DECOMPOSED}/brown"):
+        (tmp_path / folder).mkdir(parents=True)
+    if len(list(tmp_path.iterdir())) == 1:  # a file system that composes names itself
+        return
+    assert sorted(Taxonomy.from_folders(tmp_path).names) == sorted(["root", COMPOSED, "white", "brown"])
+    assert "written in two ways that look the same" in caplog.text

@@ -1,5 +1,7 @@
 """The nodes of one taxonomy in another."""
 
+import unicodedata
+
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, match_nodes
 
 
@@ -10,6 +12,12 @@ def test_by_path_then_by_name() -> None:
     expected = {"a": "a", "a/d": "a/d", "a/b": "z/b", "a/b/c": "z/b/c", "e": "z/e"}
     for here, there in expected.items():
         assert int(nodes[source.find(here)]) == target.find(there)
+
+
+def test_accents_composed_and_decomposed_are_the_same() -> None:
+    composed, decomposed = (unicodedata.normalize(form, "Bär/Möwe") for form in ("NFC", "NFD"))
+    old, new = Taxonomy.from_paths([composed]), Taxonomy.from_paths([decomposed])
+    assert match_nodes(old, new).nodes.tolist() == [0, 1, 2]
 
 
 def test_namesakes_are_not_guessed() -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -17,12 +17,13 @@ from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.image_files import ImageSettings
 from labeltree.data.listed_images import open_listed
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source, printable
+from labeltree.data.tables.row_labels import note_other_form
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.lazy import torch
 from labeltree.system_files import is_system_file
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.naming import join_path, some
+from labeltree.taxonomy.naming import compose_twins, join_path, some, twins_sentence
 from labeltree.taxonomy.placeholders import MissingNames
 
 if TYPE_CHECKING:
@@ -83,11 +84,14 @@ def open_folder(
     missing = MissingNames(missing_labels)
     files = [_Image(image.path, missing.cut(image.folders)) for image in files]
     said = [left_out(others)] if others else []
+    is_given = taxonomy is not None
     if taxonomy is None:
         taxonomy = _taxonomy(folders, root, missing)
         said += _without_images(empty)
         said += _note_beside_splits({path[0] for path in folders}) if split is None else []
-    by_folder = {path: _node(taxonomy, path, top) for path in {image.folders for image in files}}
+        said += [twins_sentence(twins)] if (twins := _composed(folders)) else []
+    by_folder = {path: _node(taxonomy, path, top) for path in dict.fromkeys(image.folders for image in files)}
+    said += note_other_form(by_folder, by_folder.values(), taxonomy) if is_given else []
     unused = _coarser(taxonomy, [image.folders for image in files])
     source = open_listed(
         printable(top.name),
@@ -166,6 +170,8 @@ def folder_labels(root: str | Path) -> tuple[Taxonomy, Tensor]:
     top = Path(os.path.abspath(root))
     images, folders, _, _ = _images_and_folders(top)
     taxonomy = _taxonomy(folders, root, MissingNames(()))
+    if twins := _composed(folders):
+        _log.warning("labeltree: %s: %s", root, twins_sentence(twins))
     return taxonomy, torch.tensor([_node(taxonomy, image.folders, top) for image in images])
 
 
@@ -175,7 +181,13 @@ def _taxonomy(folders: list[tuple[str, ...]], root: str | Path, missing: Missing
     labels = dict.fromkeys(path[: missing.place(path)[0]] for path in folders)
     if not any(labels):
         raise DataError(f"all folders of '{root}' are among missing_labels: no class is left")
-    return Taxonomy.from_paths(label for label in labels if label)
+    composed = _composed(folders)
+    return Taxonomy.from_paths([composed.get(name, name) for name in label] for label in labels if label)
+
+
+def _composed(folders: Iterable[tuple[str, ...]]) -> dict[str, str]:
+    """How folders are called whose names some systems compose otherwise than others do."""
+    return compose_twins(name for path in folders for name in path)
 
 
 def _images_and_folders(

@@ -13,6 +13,8 @@ from labeltree.errors import TaxonomyError
 __all__ = [
     "clean_name",
     "clean_names",
+    "compose",
+    "compose_twins",
     "is_missing",
     "join_path",
     "near_names",
@@ -21,6 +23,7 @@ __all__ = [
     "some",
     "split_path",
     "tidy",
+    "twins_sentence",
 ]
 
 _MIXER = 0x1E3779B97F4A7C15
@@ -86,6 +89,33 @@ def _check_characters(text: str, where: str) -> None:
             raise TaxonomyError(
                 f"{where} has the name {text!r} with the control character {character!r}; a name is one line"
             )
+
+
+def compose(name: str) -> str:
+    """The name in Unicode's composed form (NFC), in which letters have their accents."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def compose_twins(names: Iterable[str]) -> dict[str, str]:
+    """How names of more than ASCII are composed, if some differ in nothing else; else nothing.
+
+    Example:
+        >>> [*map(len, compose_twins(["B\u00e4r", "Ba\u0308r", "Mo\u0308we"]).values())]
+        [3, 3, 4]
+        >>> compose_twins(["B\u00e4r", "Mo\u0308we"])
+        {}
+    """
+    composed = {name: compose(name) for name in names if not name.isascii()}
+    return composed if len(set(composed.values())) < len(composed) else {}
+
+
+def twins_sentence(composed: dict[str, str]) -> str:
+    """A sentence on what `compose_twins` gave."""
+    twins = [name for name, count in Counter(composed.values()).items() if count > 1]
+    return (
+        f"{some(twins, 3)} {'is' if len(twins) == 1 else 'are'} written in two ways that look the same ("
+        "accents composed and decomposed, NFC and NFD), and each is one class"
+    )
 
 
 def join_path(names: Sequence[str]) -> str:

@@ -27,6 +27,7 @@ from labeltree.taxonomy.files.entries import (
     entries_of_tree,
 )
 from labeltree.taxonomy.files.nested import entries_from_nested
+from labeltree.taxonomy.files.taxonomy_files import log_notes
 from labeltree.taxonomy.html_tree import html_tree
 from labeltree.taxonomy.lca import RangeMinima
 from labeltree.taxonomy.numbering import IntArray, subtree_end
@@ -143,7 +144,9 @@ class Taxonomy(Graph):
             TaxonomyError: If the folder is missing or has no subfolders, or a link leads back to a folder
             above it.
         """
-        return cls._of(entries_from_folders(path, root_name))
+        entries = entries_from_folders(path, root_name)
+        log_notes(path, entries)
+        return cls._of(entries)
 
     def cut(self, depth: int) -> tuple[Self, Tensor]:
         """The taxonomy down to a depth, and the node in it of each node of this taxonomy.

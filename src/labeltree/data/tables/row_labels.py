@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from labeltree.errors import DataError, TaxonomyError
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, spaced_path, sure_breadcrumbs
-from labeltree.taxonomy.naming import join_path, some, split_path
+from labeltree.taxonomy.naming import compose, compose_twins, join_path, some, split_path, twins_sentence
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, MissingNames, plain_name
 from labeltree.taxonomy.ranks import Ranks
 
@@ -135,7 +134,7 @@ def label_nodes(
         nodes = taxonomy.encode(labels)
     except TaxonomyError as error:
         raise TaxonomyError(f"{table}, {' and '.join(columns)}: {error}") from error
-    notes = (*notes, *_note_other_form(labels, nodes.tolist(), taxonomy))
+    notes = (*notes, *note_other_form(labels, nodes.tolist(), taxonomy))
     reasons = {
         place: why for place, label in enumerate(labels) if label and (why := taxonomy.why_coarser(label))
     }
@@ -159,28 +158,21 @@ def _strip_bytes(labels: list[Any]) -> list[Any] | None:
 
 def _compose_names(labels: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
     """Labels of which none differ in the composition of accented letters alone, and a note if some did."""
-    names = dict.fromkeys(name for label in labels for name in label or () if name and not name.isascii())
-    composed = {name: unicodedata.normalize("NFC", name) for name in names}
-    twins = [name for name, other in composed.items() if name != other and other in names]
-    if not twins:
+    composed = compose_twins(name for label in labels for name in label or () if name)
+    if not composed:
         return labels, ()
     labels = [label and tuple(composed.get(name, name) for name in label) for label in labels]
-    return labels, (
-        f"{some(map(composed.__getitem__, twins), 3)} {'is' if len(twins) == 1 else 'are'} written in two "
-        "ways that look the same (accents composed and decomposed, NFC and NFD), and each is one class",
-    )
+    return labels, (twins_sentence(composed),)
 
 
-def _note_other_form(labels: Sequence[Any], nodes: Sequence[int], taxonomy: Taxonomy) -> tuple[str, ...]:
+def note_other_form(labels: Iterable[Any], nodes: Iterable[int], taxonomy: Taxonomy) -> tuple[str, ...]:
     """A note on labels whose accented letters the taxonomy composes otherwise."""
     others = []
     for label, node in zip(labels, nodes, strict=True):
         if not label or node < 0 or (text := label if isinstance(label, str) else label[-1]).isascii():
             continue
         name = taxonomy.names[node]
-        if not text.strip().endswith(name) and unicodedata.normalize("NFC", text.strip()).endswith(
-            unicodedata.normalize("NFC", name)
-        ):
+        if not text.strip().endswith(name) and compose(text.strip()).endswith(compose(name)):
             others.append(name)
     if not others:
         return ()

@@ -1,13 +1,22 @@
 """Named nodes and their edges, not yet numbered: collected from edges, paths or folders."""
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from labeltree.errors import TaxonomyError
 from labeltree.system_files import is_system_file
-from labeltree.taxonomy.naming import clean_name, is_missing, nearest_hint, some, split_path, tidy
+from labeltree.taxonomy.naming import (
+    clean_name,
+    compose_twins,
+    is_missing,
+    nearest_hint,
+    some,
+    split_path,
+    tidy,
+    twins_sentence,
+)
 from labeltree.taxonomy.numbering import IntArray
 from labeltree.taxonomy.version_history import Revision
 
@@ -22,6 +31,7 @@ __all__ = [
     "entries_from_paths",
     "entries_of_dag",
     "entries_of_tree",
+    "merge_twins",
     "root_entry",
     "with_root",
 ]
@@ -283,6 +293,57 @@ def _parts(path: str | tuple[object, ...], where: Where, row: int) -> tuple[obje
     return parts[:length]
 
 
+def merge_twins(entries: Entries) -> Entries:
+    """The entries with one node for siblings whose names differ in the composition of accents alone.
+
+    Where there are such, all names are composed, and a note says so.
+    """
+    composed = compose_twins(entries.names)
+    if not composed:
+        return entries
+    above: list[list[int]] = [[] for _ in entries.names]
+    for child, parent in zip(entries.children, entries.parents, strict=True):
+        above[child].append(int(parent))
+    names = [composed.get(name, name) for name in entries.names]
+    merged = list(range(len(names)))
+    first: dict[tuple[tuple[int, ...], str], int] = {}
+    for node in _parents_first(above):
+        key = tuple(sorted({merged[parent] for parent in above[node]})), names[node]
+        other = first.setdefault(key, node)
+        if (above[other], entries.names[other]) != (above[node], entries.names[node]):
+            merged[node] = other
+    kept = [node for node, other in enumerate(merged) if node == other]
+    place = {node: at for at, node in enumerate(kept)}
+    ends = zip(entries.children, entries.parents, strict=True)
+    edges = dict.fromkeys((place[merged[child]], place[merged[int(parent)]]) for child, parent in ends)
+    further: list[dict[str, None]] = [{} for _ in kept]
+    for node, texts in enumerate(entries.aliases):
+        further[place[merged[node]]] |= dict.fromkeys(texts)
+    return entries._replace(
+        names=[names[node] for node in kept],
+        children=[child for child, _ in edges],
+        parents=[parent for _, parent in edges],
+        aliases=list(map(tuple, further)) if entries.aliases else (),
+        notes=(*entries.notes, twins_sentence(composed)),
+    )
+
+
+def _parents_first(above: Sequence[Sequence[int]]) -> Iterator[int]:
+    """The nodes, each after its parents; those of a circle, and below one, are left out."""
+    below: list[list[int]] = [[] for _ in above]
+    waiting = list(map(len, above))
+    for node, parents in enumerate(above):
+        for parent in parents:
+            below[parent].append(node)
+    free = [node for node, count in enumerate(waiting) if not count]
+    for node in free:  # grows while it is walked through
+        yield node
+        for child in below[node]:
+            waiting[child] -= 1
+            if not waiting[child]:
+                free.append(child)
+
+
 def entries_from_folders(path: str | os.PathLike[str], root_name: str = "root") -> Entries:
     """Collect a tree from nested folders, children sorted by name; see `Taxonomy.from_folders`."""
     top = Path(path)
@@ -305,7 +366,7 @@ def entries_from_folders(path: str | os.PathLike[str], root_name: str = "root") 
         raise TaxonomyError(
             f"the folder {str(top)!r} has no subfolders; their names are the taxonomy's nodes"
         )
-    return entries_of_tree(names, parents)
+    return merge_twins(entries_of_tree(names, parents))
 
 
 def _subfolders(folder: str) -> list[os.DirEntry[str]]:

@@ -20,7 +20,7 @@ from labeltree.taxonomy.files.edge_tables import (
     entries_from_triples,
     find_ends,
 )
-from labeltree.taxonomy.files.entries import Entries, entries_from_paths
+from labeltree.taxonomy.files.entries import Entries, entries_from_paths, merge_twins
 from labeltree.taxonomy.files.json_objects import (
     entries_from_categories,
     entries_from_class_index,
@@ -137,7 +137,12 @@ def entries_of_form(file: OpenedFile, name: Form | None = None) -> Entries:
     Raises:
         TaxonomyError: If it cannot be read as this form.
     """
-    entries = find_form(file)[1] if name is None else _read_as(file, name)
+    if name is None:
+        form, entries = find_form(file)
+        name = form.name
+    else:
+        entries = _read_as(file, name)
+    entries = entries if name == "saved" else merge_twins(entries)
     if len(entries.names) == len(entries.parents) + 1 and not any(entries.parents):
         _note_common_mark(file, entries.names[1:])
     return entries._replace(notes=tuple(dict.fromkeys([*file.notes, *entries.notes])))

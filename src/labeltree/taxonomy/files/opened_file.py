@@ -4,13 +4,14 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.nested import Pairs, data_from_yaml
+from labeltree.taxonomy.naming import compose_twins, twins_sentence
 from labeltree.text_files import decode_text, open_unpacked, read_unpacked, split_packed, unpacked_chunks
 from labeltree.text_form import find_text_form
 from labeltree.workbooks import read_sheet
@@ -150,7 +151,11 @@ class OpenedFile:
             table, notes = table_of_text(self.text, f"table{self.suffix}")
         for sentence in notes:
             self.note(sentence)
-        return table
+        composed = compose_twins(cell for row in table.rows for cell in row)
+        if not composed:
+            return table
+        self.note(twins_sentence(composed))
+        return _composed(table, composed)
 
     def _sheet(self) -> tuple[FileTable, tuple[str, ...]]:
         sheet, notes = read_sheet(self.path)
@@ -264,6 +269,18 @@ def table_of_text(text: str, name: str) -> tuple[FileTable, tuple[str, ...]]:
             raise TaxonomyError(f"line {number} has {len(row)} cells for {len(header)} columns")
         row[:] = row[: len(header)] + [""] * (len(header) - len(row))
     return FileTable(header, rows, numbers), form.notes
+
+
+def _composed(table: FileTable, composed: Mapping[str, str]) -> FileTable:
+    """The table with composed cells, and of rows that thereby are the same only the first."""
+    rows = [[composed.get(cell, cell) for cell in row] for row in table.rows]
+    seen: dict[tuple[str, ...], list[str]] = {}
+    kept = [
+        place
+        for place, (row, given) in enumerate(zip(rows, table.rows, strict=True))
+        if seen.setdefault(tuple(row), given) == given
+    ]
+    return table._replace(rows=[rows[place] for place in kept], lines=[table.lines[place] for place in kept])
 
 
 def _unquoted(cell: str, single: bool) -> str:

@@ -19,7 +19,7 @@ from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.files.path_lines import lines_from_tree
 from labeltree.taxonomy.files.saved_document import document_from, document_text
 
-__all__ = ["read_taxonomy", "write_taxonomy"]
+__all__ = ["log_notes", "read_taxonomy", "write_taxonomy"]
 
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
@@ -57,9 +57,14 @@ def read_taxonomy(
         taxonomy = make(entries)
     except TaxonomyError as error:
         raise TaxonomyError(f"{path}: {error}") from None
+    log_notes(path, entries)
+    return taxonomy
+
+
+def log_notes(path: PathLike, entries: Entries) -> None:
+    """Say how a file, or folders, were read."""
     for note in entries.notes:
         _log.warning("labeltree: %s: %s", path, note)
-    return taxonomy
 
 
 def write_taxonomy(path: PathLike, entries: Entries, several_parents: bool) -> None:

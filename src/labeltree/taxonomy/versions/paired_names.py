@@ -6,6 +6,7 @@ from itertools import chain
 
 import numpy as np
 
+from labeltree.taxonomy.naming import compose
 from labeltree.taxonomy.numbering import IntArray
 from labeltree.taxonomy.taxonomy_graph import Graph
 
@@ -13,7 +14,7 @@ __all__ = ["PairedNames"]
 
 
 class PairedNames:
-    """The names of an old and a new taxonomy as numbers, equal if the names are.
+    """The names of an old and a new taxonomy as numbers, equal if the composed names are.
 
     Args:
         old: N_old nodes.
@@ -26,10 +27,14 @@ class PairedNames:
     """
 
     def __init__(self, old: Graph, new: Graph) -> None:
-        numbers = dict.fromkeys(chain(old.names, new.names), 0)
+        both = [
+            tree.names if all(map(str.isascii, tree.names)) else list(map(compose, tree.names))
+            for tree in (old, new)
+        ]
+        numbers = dict.fromkeys(chain(*both), 0)
         numbers = dict(zip(numbers, range(len(numbers)), strict=True))
         self.old, self.new = (
-            np.fromiter(map(numbers.__getitem__, tree.names), np.int64, len(tree)) for tree in (old, new)
+            np.fromiter(map(numbers.__getitem__, names), np.int64, len(names)) for names in both
         )
         self.count = len(numbers)
         children, parents = new.numbering.edges
