@@ -713,6 +713,32 @@ def test_a_code_that_occurs_twice_is_one_class(
 
 
 CODED = {
+    "ranges of icd9.txt": (
+        "001-139 INFECTIOUS\n001-009 INTESTINAL\n001 Cholera\n001.0 Classical\nE800-E807 Rail\nE800 Train\n",
+        [
+            "001-139",
+            "001-139/001-009",
+            "001-139/001-009/001",
+            "001-139/001-009/001/001.0",
+            "E800-E807",
+            "E800-E807/E800",
+        ],
+    ),
+    "order of icd10cm.txt": (
+        "".join(
+            f"{number:05d} {code:<7} {valid} {text:<60} {text}\n"
+            for number, code, valid, text in (
+                (1, "A00", 0, "Cholera"),
+                (2, "A000", 1, "Classical"),
+                (3, "A001", 1, "El tor"),
+            )
+        ),
+        ["A00", "A00/A000", "A00/A001"],
+    ),
+    "subjects.csv": (
+        "code,text\n00-XX,General\n00Axx,Specific\n00A05,Maths\n",
+        ["00-XX", "00-XX/00Axx", "00-XX/00Axx/00A05"],
+    ),
     "subjects of mathematics.txt": (
         "00-XX General\n00-01 Introductory\n00Axx Specific\n00A05 In general\n01-XX History\n",
         ["00-XX", "00-XX/00-01", "00-XX/00Axx", "00-XX/00Axx/00A05", "01-XX"],
@@ -760,6 +786,64 @@ CODED = {
 @pytest.mark.parametrize(("name", "case"), CODED.items(), ids=CODED)
 def test_codes_of_many_schemes(tmp_path: Path, name: str, case: tuple[str, list[str]]) -> None:
     assert paths(read(tmp_path, name, case[0])) == case[1]
+
+
+OTHERS = {
+    "dictionary.txt": (
+        "{0: 'tench, Tinca tinca',\n 1: \"mayor's\",\n 2: 'crane'}\n",
+        ["crane", "mayor's", "tench, Tinca tinca"],
+    ),
+    "tilde.txt": ("tool~saw\ntool~saw~bow saw\ntoy~kite\ntool\ntoy\n", PLACES),
+    "dots.txt": ("tool\ntool.saw\ntool.saw.bow saw\ntoy\ntoy.kite\n", PLACES),
+    "dots.csv": ("id,value\ntool,\ntool.saw,\ntool.saw.bow saw,3\ntoy,\ntoy.kite,4\n", PLACES),
+    "missing.csv": ("top,middle,low\ntool,saw,bow saw\ntool,saw,NA\ntoy,kite,NA\ntoy,NA,NA\n", PLACES),
+    "records.jsonl": (
+        "".join(
+            f'{{"id": "{name}", "parent": {json.dumps(parent)}}}\n'
+            for name, parent in (
+                ("tool", None),
+                ("saw", "tool"),
+                ("bow saw", "saw"),
+                ("toy", None),
+                ("kite", "toy"),
+            )
+        ),
+        PLACES,
+    ),
+    "mids.csv": ("LabelName,DisplayName\n/m/0a1,Saw\n/m/0b2,Axe\n/m/0c3,Kite\n", ["Axe", "Kite", "Saw"]),
+    "mids without a header.csv": ("/m/0a1,Saw\n/m/0b2,Axe\n/m/0c3,Kite\n", ["Axe", "Kite", "Saw"]),
+    "orders.csv": (
+        "TAXON_ORDER,SPECIES_CODE,SCI_NAME,ORDER1,FAMILY\n1,a1,Parus major,Passeriformes,Paridae\n",
+        ["Passeriformes", "Passeriformes/Paridae", "Passeriformes/Paridae/Parus major"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_files_of_many_makers(tmp_path: Path, name: str) -> None:
+    text, expected = OTHERS[name]
+    assert sorted(paths(read(tmp_path, name, text))) == sorted(expected)
+
+
+def test_finest_names_of_two_letters_may_be_names(tmp_path: Path) -> None:
+    codes = "country,code\nNamibia,NA\nItaly,IT\n"
+    assert "Namibia/NA" in paths(read(tmp_path, "countries.csv", codes))
+
+
+def test_epithets_follow_the_genus_and_synonyms_are_names(tmp_path: Path) -> None:
+    text = (
+        "AphiaID,ScientificName,AphiaID_accepted,Family,Genus,Species\n"
+        "1,Parus major,1,Paridae,Parus,major\n2,Parus fringillago,1,Paridae,Parus,fringillago\n"
+    )
+    taxa = read(tmp_path, "taxa.csv", text)
+    assert paths(taxa) == ["Paridae", "Paridae/Parus", "Paridae/Parus/Parus major"]
+    assert taxa.decode(taxa.encode(["Parus fringillago", "2"])) == ["Paridae/Parus/Parus major"] * 2
+
+
+def test_synonyms_of_categories_are_names(tmp_path: Path) -> None:
+    text = '{"categories": [{"id": 1, "name": "can", "synonyms": ["can", "tin"]}, {"id": 2, "name": "pot"}]}'
+    kitchen = read(tmp_path, "lvis.json", text)
+    assert kitchen.decode(kitchen.encode(["tin"])) == ["can"]
 
 
 def test_numbers_with_gaps_are_no_codes(tmp_path: Path) -> None:

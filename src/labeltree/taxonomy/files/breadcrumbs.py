@@ -13,6 +13,7 @@ __all__ = [
     "GoogleTaxonomy",
     "breadcrumb_lists",
     "breadcrumbs_of",
+    "dotted_paths",
     "google_taxonomy",
     "is_google",
     "spaced_path",
@@ -27,6 +28,8 @@ BETWEEN_SPACES = {mark: re.compile(rf"\s+{mark}(?:\s+|$)") for mark in (">", "â€
 _PLAIN = 0.1  # at most so many texts in one with a separator may be something else
 _GOOGLE = re.compile(r"#\s*Google_Product_Taxonomy_Version\s*:?\s*(\S*)", re.IGNORECASE)
 _GOOGLE_ID = re.compile(r"\d+\s+-\s+")
+_NUMBER = re.compile(r"[\d.]+")
+_FEWEST = 3  # texts below others, by which dots are known to separate names
 _DEPTH = 32  # lists of breadcrumbs are sought so deep in a JSON document
 
 
@@ -80,6 +83,20 @@ def breadcrumbs_of(
             continue
         return Breadcrumbs(mark, [path or (text.strip(),) for text, path in zip(texts, split, strict=True)])
     return None
+
+
+def dotted_paths(texts: Sequence[str]) -> Breadcrumbs | None:
+    """Read texts such as `Top.Science.Physics`; None unless each but the first ones is below another text."""
+    known = set(texts)
+    above = [text.rpartition(".")[0] for text in known]
+    if (
+        sum(map(bool, above)) < _FEWEST
+        or not any(text.count(".") > 1 for text in known)
+        or not all(text in known for text in above if text)
+        or not all(all(text.split(".")) and not _NUMBER.fullmatch(text) for text in known)
+    ):
+        return None
+    return Breadcrumbs(".", [tuple(text.split(".")) for text in texts])
 
 
 def sure_breadcrumbs(texts: Collection[str]) -> Breadcrumbs | None:

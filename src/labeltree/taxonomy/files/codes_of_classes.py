@@ -60,6 +60,7 @@ _PATENT = re.compile(r"[A-HY](?:\d\d(?:[A-Z](?:\s*\d{1,4}/\d{2,6})?)?)?")  # IPC
 _SUBJECT = re.compile(r"(\d\d)(?:-(?:XX|\d\d)|([A-Z])(?:xx|\d\d))?")  # MSC: 00-XX, 00-01, 00Axx, 00A05
 _PADDED = {"unspsc": re.compile(r"\d{8}"), "dewey": re.compile(r"\d{3}(?:\.\d+)?")}
 _LISTED = 0.8  # the least share of padded codes whose parent is there, too
+_SHORTEST_END = 3  # characters of an end of a range, where no scheme says that there are ranges
 _DISTINCT = 0.5  # of the lines at least have a code of their own
 _TELLING = 0.8  # the least share of codes with a digit, beginnings of others, what begins so, and letters
 
@@ -220,8 +221,9 @@ def entries_from_codes(
     spans: list[tuple[str, str, str]] = []
     given = list(dict.fromkeys(code.strip() for code in codes))
     marked = scheme is None and any(len(_segments(code)) > 1 for code in given)
+    has_ranges = scheme.ranges is not None if scheme is not None else marked and _have_ranges(given)
     for code in given:
-        span = _RANGE.fullmatch(code) if scheme is not None and scheme.ranges else None
+        span = _RANGE.fullmatch(code) if has_ranges else None
         if span is not None and len(span[1]) == len(span[2]) and span[1] < span[2]:
             spans.append((span[1].upper(), span[2].upper(), code))
             continue
@@ -236,7 +238,7 @@ def entries_from_codes(
     if scheme is not None:
         paths = _split_at_lengths(texts, scheme, _Spans(spans))
     else:
-        paths = _split_at_marks(texts) if marked else _split_at_codes(texts)
+        paths = _split_at_marks(texts, _Spans(spans)) if marked else _split_at_codes(texts)
     known = {code: text.strip() for code, text in (descriptions or {}).items() if text.strip()}
     named = [[f"{code} {known[code]}" if code in known else code for code in path] for path in paths]
     return entries_from_paths(named, root_name)
@@ -247,13 +249,27 @@ def _segments(code: str) -> list[str]:
     return "".join(character if character.isalnum() else " " for character in code.upper()).split()
 
 
-def _split_at_marks(texts: Mapping[str, str]) -> list[list[str]]:
+def _have_ranges(codes: Sequence[str]) -> bool:
+    """Whether all codes with a dash are ranges, as `001-009` in ICD-9, and most hold another code."""
+    ranges = [_RANGE.fullmatch(code) for code in codes if "-" in code or "\u2013" in code]
+    ends = [(match[1], match[2]) for match in ranges if match is not None]
+    if not ends or len(ends) < len(ranges) or not all(_is_range(*pair) for pair in ends):
+        return False
+    first = {segments[0] for code in codes if "-" not in code and (segments := _segments(code))}
+    return 2 * sum(any(low <= one <= high for one in first) for low, high in ends) > len(ends)
+
+
+def _is_range(low: str, high: str) -> bool:
+    return len(low) == len(high) >= _SHORTEST_END and low < high
+
+
+def _split_at_marks(texts: Mapping[str, str], spans: "_Spans") -> list[list[str]]:
     """The path of each code, where levels end at marks; the key of a code is its segments, with spaces."""
     names = dict(texts)
-    paths = []
+    paths = [spans.above(low, high) for low, high, _ in spans.spans]
     for key, code in texts.items():
         segments = key.split(" ")
-        path, length = [], 0
+        path, length = spans.above(segments[0]), 0
         for number, segment in enumerate(segments, start=1):
             length += len(segment)
             path.append(names.setdefault(" ".join(segments[:number]), _beginning(code, length)))

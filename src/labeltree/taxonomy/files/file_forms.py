@@ -51,7 +51,7 @@ from labeltree.taxonomy.files.nested import entries_from_nested, entries_from_ya
 from labeltree.taxonomy.files.newick import entries_from_newick
 from labeltree.taxonomy.files.obo import entries_from_obo
 from labeltree.taxonomy.files.ontologies.ontology_forms import ONTOLOGY_FORMS
-from labeltree.taxonomy.files.opened_file import START, WORKBOOKS, OpenedFile
+from labeltree.taxonomy.files.opened_file import LINES_OF_JSON, START, WORKBOOKS, OpenedFile
 from labeltree.taxonomy.files.outlines import entries_from_outline, has_outline
 from labeltree.taxonomy.files.path_lines import (
     entries_from_google,
@@ -81,7 +81,7 @@ _MOST = 0.9
 _YAML = (".yaml", ".yml")
 _NEWICK = (".nwk", ".newick", ".tree", ".tre", ".trees", ".treefile")
 _JSON = (".json", ".jsonld")
-_DATA = (*_JSON, *_YAML)
+_DATA = (*_JSON, *_YAML, *LINES_OF_JSON)
 
 
 def _always(file: OpenedFile) -> bool:
@@ -343,6 +343,13 @@ FORMS = (
     FileForm("id-paths", "3237 - Animals > Live Animals", _LINES, entries_from_ids_and_paths),
     FileForm("tree-numbers", "Breast;A01.236", _LINES, entries_from_tree_numbers),
     FileForm("is-a", "lines of parent and child", _LINES, entries_from_is_a),
+    FileForm(
+        "class-index",
+        "{0: 'person'}",
+        (".txt",),
+        entries_from_class_index,
+        lambda file: file.start.lstrip()[:1] == "{" and file.text.rstrip()[-1:] == "}",
+    ),
     FileForm("class-index", "1 person", _LINES, entries_from_numbered_names, has_numbered_names),
     FileForm("codes", "A00 Cholera", _LINES, entries_from_described_codes),
     FileForm("paths", "A>B>C", _LINES, entries_from_tight_paths),

@@ -21,6 +21,7 @@ from labeltree.taxonomy.files.json_records import (
     is_scalar,
     make_record,
     text_of,
+    texts_of,
 )
 from labeltree.taxonomy.files.nested import Pairs
 from labeltree.taxonomy.files.opened_file import OpenedFile
@@ -136,7 +137,7 @@ def entries_from_categories(file: OpenedFile) -> Entries | None:
         name = str(record.name or record.id)
         paths.append(above if above and above[-1].casefold() == name.casefold() else [*above, name])
     aliases = [
-        [text_of(record.fields[key]) for key in _CATEGORY_IDS if is_scalar(record.fields.get(key))]
+        [text for key in (*_CATEGORY_IDS, "synonyms") for text in texts_of(record.fields.get(key))]
         for record in records
     ]
     entries = entries_from_paths(paths, file.root_name, lambda row: f"category {row + 1}", aliases)

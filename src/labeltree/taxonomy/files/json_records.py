@@ -21,6 +21,7 @@ __all__ = [
     "is_scalar",
     "make_record",
     "text_of",
+    "texts_of",
 ]
 
 IDS = ("id", "@id", "identifier", "key", "code", "uid", "uuid", "wnid", "labelname", "category_id", "taxonid")
@@ -69,7 +70,9 @@ def entries_from_records(file: OpenedFile) -> Entries | None:
         known = {_id_of(record) for record in records}
         pairs: list[tuple[Hashable, Hashable]] = []
         for record in records:
-            ids = [one for one in _texts(record.fields.get(parent)) if one in known or one not in _NO_PARENT]
+            ids = [
+                one for one in texts_of(record.fields.get(parent)) if one in known or one not in _NO_PARENT
+            ]
             above: list[str | None] = [*ids] or [None]
             pairs += [(_id_of(record), one) for one in above]
         used = f"each has its parent in {parent!r}"
@@ -109,7 +112,7 @@ def _parent_field(records: Sequence[Record]) -> str | None:
     """The field that holds ids or names of parents."""
     known = {record.id for record in records} | {record.name for record in records}
     for field in _PARENTS:
-        values = [one for record in records for one in _texts(record.fields.get(field))]
+        values = [one for record in records for one in texts_of(record.fields.get(field))]
         named = [one for one in values if one in known or one not in _NO_PARENT]
         if named and sum(name in known for name in named) >= 0.5 * len(named):
             return field
@@ -136,7 +139,7 @@ def _id_of(record: Record) -> str:
     return id
 
 
-def _texts(value: Any) -> list[str]:
+def texts_of(value: Any) -> list[str]:
     """A value or a list of values as texts; what is no text and no number is left out."""
     return [text_of(one) for one in (value if is_list(value) else [value]) if is_scalar(one)]
 
@@ -187,7 +190,7 @@ def _entries_from_ids(
 
 
 def _synonyms(record: Record) -> list[str]:
-    return [one for field in _SYNONYMS for one in _texts(record.fields.get(field))]
+    return [one for field in _SYNONYMS for one in texts_of(record.fields.get(field))]
 
 
 # Nodes and links, as networkx and d3 write them

@@ -43,6 +43,7 @@ _COUNTS = re.compile(
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*%?|true|false|yes|no", re.IGNORECASE)
 _FLAGS = {"true", "false", "yes", "no"}
 _COLOURS = {"color", "colour", "rgb", "hex"}
+_MID = re.compile(r"/[a-z]/\w+")  # Open Images and AudioSet: /m/011k07
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_a-zA-Z]+")
 _OF_SAMPLES = {"text", "image", "file", "path", "sentence", "review", "document", "url", "sample", "sku"}
 _ABOVE = {"parent", "super", "superclass", "supercategory", "coarse", "top", "main"}
@@ -212,6 +213,7 @@ def _id_columns(
         and (
             re.sub(r"[ _.-]", "", header[level.names].casefold()) in ID_NAMES
             or are_numbers([row[level.names] for row in rows])
+            or all(_MID.fullmatch(row[level.names]) for row in rows)
         )
     ]
     ids = [place for place in named if len({row[place] for row in rows}) == len(rows)]
@@ -243,6 +245,7 @@ def is_header(header: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
         cells = [row[place] for row in rows if row[place]]
         numbers = name.isdecimal() and all(map(str.isdecimal, cells))
         codes = _shape(name) in map(_shape, cells) and look_like_codes([name, *cells])
+        codes = codes or all(map(_MID.fullmatch, [name, *cells]))
         if any(map(str.isalnum, name)) and cells and (name in cells or numbers or codes):
             break
     else:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, Breadcrumbs, breadcrumbs_of
+from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, Breadcrumbs, breadcrumbs_of, dotted_paths
 from labeltree.taxonomy.files.codes_of_classes import (
     are_described_codes,
     are_numbers,
@@ -34,6 +34,7 @@ __all__ = [
 
 CODE_COLUMNS = ("code", "codes", "icd", "icd10", "atc", "naics", "id", "class")
 TITLE_COLUMNS = ("description", "name", "title", "label", "term", "desc")
+_NOTHING = {"", "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL", "None", "-"}
 _PAD = re.compile(r"[-/]+$")  # fills a shorter code up
 
 
@@ -54,7 +55,8 @@ def entries_from_levels(file: OpenedFile) -> Entries:
     if columns.texts:
         left = some([header[place] for place in columns.texts])
         file.note(f"left out: {left}, by {'its name' if len(columns.texts) == 1 else 'their names'} no level")
-    rows = _filled(file, rows, [level.names for level in levels])
+    names_of_levels = [level.names for level in levels]
+    rows = _filled(file, _without_missing(file, rows, names_of_levels), names_of_levels)
     names = [header[level.names] for level in levels]
     keys = [level.names if level.code is None else level.code for level in levels]
     cells = [[row[level.names] for level in levels] for row in rows]
@@ -78,7 +80,7 @@ def entries_from_levels(file: OpenedFile) -> Entries:
     if is_path:
         file.note(f"the column {names[0]} holds paths with '/'")
     if further:
-        read = f"columns {joined} are" if len(names) > 1 else f"column {names[0]} is"
+        read = f"columns {joined} are" if len(names) > 1 else f"column {names[0]!r} is"
         file.note(f"the {read} read, and {some(further)} as further names")
     elif len(names) > 1:
         file.note(f"{'line 1 names the columns, and ' if table is file.table else ''}{joined} are levels")
@@ -114,6 +116,23 @@ def _named_table(file: OpenedFile) -> FileTable:
     file.note("line 1 names no columns, since its cells are like those below it, and is read with them")
     names = [f"column {place}" for place in range(1, len(header) + 1)]
     return FileTable(names, [header, *rows], [0 if is_sheet else lines[0] - 1, *lines], is_sheet)
+
+
+def _without_missing(file: OpenedFile, rows: list[list[str]], places: Sequence[int]) -> list[list[str]]:
+    """The rows without `NA` and the like at their fine ends, if a row has several there."""
+    kept, several = [], False
+    left: dict[str, None] = {}
+    for row in rows:
+        end = next((at for at in range(len(places), 0, -1) if row[places[at - 1]] not in _NOTHING), 0)
+        words = [row[place] for place in places[end:] if row[place]] if end else []
+        several |= len(words) > 1
+        left |= dict.fromkeys(words)
+        missing = set(places[end:]) if end else ()
+        kept.append(["" if place in missing else cell for place, cell in enumerate(row)])
+    if not several:
+        return rows
+    file.note(f"{some(left)} at the fine end of a row means that there is no name")
+    return kept
 
 
 def _filled(file: OpenedFile, rows: list[list[str]], places: Sequence[int]) -> list[list[str]]:
@@ -181,12 +200,15 @@ def entries_from_id_paths(file: OpenedFile) -> Entries | None:
     last = [path[-1] for path in breadcrumbs.paths]
     ids = [
         other
-        for other in range(len(header))
-        if other != place and len({row[other] for row in rows}) == len(rows)
+        for other, name in enumerate(header)
+        if other != place
+        and len({row[other] for row in rows}) == len(rows)
+        and (_names_ids(name) or not all(row[other].isdecimal() for row in rows))
     ]
     left = [name for other, name in enumerate(header) if other != place and other not in ids]
     file.note(
-        f"{header[place]!r} holds whole paths; {some([header[other] for other in ids])} are further names"
+        f"{header[place]!r} holds whole paths with {breadcrumbs.separator!r}"
+        + (f"; {some([header[other] for other in ids])} are further names" if ids else "")
         + (f"; left out: {some(left)}" if left else "")
     )
     aliases = [
@@ -196,9 +218,17 @@ def entries_from_id_paths(file: OpenedFile) -> Entries | None:
 
 
 def _path_column(file: OpenedFile) -> tuple[int, Breadcrumbs] | None:
-    """The only column of whole paths, different in every row, and these, if another column is an id."""
+    """The only column of whole paths, different in every row, and these, if another column is an id.
+
+    None is needed beside paths with dots.
+    """
     header, rows, *_ = file.table
-    if len(header) < 2 or len(rows) < 2:
+    if len(rows) < 2:
+        return None
+    for place in range(len(header)):
+        if (dotted := dotted_paths([row[place] for row in rows])) is not None:
+            return place, dotted
+    if len(header) < 2:
         return None
     whole = [
         (place, breadcrumbs)
@@ -206,8 +236,11 @@ def _path_column(file: OpenedFile) -> tuple[int, Breadcrumbs] | None:
         if len({row[place] for row in rows}) == len(rows)
         and (breadcrumbs := breadcrumbs_of([row[place] for row in rows], marks=BETWEEN_SPACES)) is not None
     ]
-    named = any(re.sub(r"[ _.-]", "", name.casefold()) in ID_NAMES for name in header)
-    return whole[0] if len(whole) == 1 and named else None
+    return whole[0] if len(whole) == 1 and any(map(_names_ids, header)) else None
+
+
+def _names_ids(column: str) -> bool:
+    return re.sub(r"[ _.-]", "", column.casefold()) in ID_NAMES or bool(plain_words(column) & CODES)
 
 
 def entries_from_code_column(file: OpenedFile) -> Entries | None:
@@ -243,6 +276,7 @@ def _code_columns(file: OpenedFile) -> tuple[FileTable, int, int] | None:
     ]
     texts = [place for place, name in enumerate(header) if name.casefold() in titles and place not in codes]
     if not texts and codes and words[codes[0]] & {"code", "codes"}:  # ISCO 08 Code, Title EN
+        titles |= {"text", "heading", "meaning"}
         texts = [place for place in range(len(header)) if words[place] & titles and place not in codes]
     if not codes and not texts and len(header) == 2 and file.suffix != ".txt" and not is_header(header, rows):
         table, codes, texts = _named_table(file), [0], [1]

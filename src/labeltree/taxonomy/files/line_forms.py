@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Hashable, Sequence
 
-from labeltree.taxonomy.files.breadcrumbs import Breadcrumbs, breadcrumbs_of
+from labeltree.taxonomy.files.breadcrumbs import Breadcrumbs, breadcrumbs_of, dotted_paths
 from labeltree.taxonomy.files.codes_of_classes import (
     are_described_codes,
     are_numbers,
@@ -37,10 +37,11 @@ _ID_BEFORE = re.compile(r"(\S+)(?:\s+[-:|=]\s+|\s*\t\s*|\s*[;,]\s*)(.+)")
 _TREE_NUMBER = re.compile(r"(.+?)\s*[;\t|]\s*([A-Z]?\d+(?:\.\d+)*)")
 _CODE_BEFORE = re.compile(r"(\S+?)(?:\s*[:;|=]\s+|\s+[-\u2013:|=]\s+|\s+|[;|,])(.+)")
 _PATENT_BEFORE = re.compile(r"([A-HY](?:\d\d(?:[A-Z](?:\s*\d{1,4}(/)\d{2,6})?)?)?)[\s:;,|=-]+(.+)")
+_ORDER_FILE = re.compile(r"\d{5} ([A-Z]\w{2,6}) +[01] (.{60}) (.+)")  # ICD-10-CM's order file
 _NUMBER_BEFORE = re.compile(r"(\d+)\s+(.+)")
 _NUMBER_AFTER = re.compile(r"(.*\D)[\s,;]+(\d+)")
 _WORDNET_ID = re.compile(r"[nvars]\d{8}")
-_MARKS = ("\u2192", "->", "=>", ">", "|", ";", "\t", "::", "\\")
+_MARKS = ("\u2192", "->", "=>", ">", "|", ";", "\t", "::", "\\", "~")
 _FEWEST = 3  # lines by which a form can be told
 
 
@@ -195,6 +196,8 @@ def _tight_paths(lines: Sequence[str]) -> Breadcrumbs | None:
     distinct = list(dict.fromkeys(lines))
     if len(distinct) < _FEWEST:
         return None
+    if (dotted := dotted_paths(lines)) is not None:
+        return dotted
     for mark in _MARKS:
         if sum(mark in line for line in distinct) < 0.5 * len(distinct):
             continue
@@ -231,8 +234,11 @@ def entries_from_described_codes(file: OpenedFile) -> Entries | None:
 
     None if a line does not begin with a code in capitals and digits.
     """
+    ordered = [_ORDER_FILE.fullmatch(line) for _, line in file.lines_below_comments]
     patents = [_PATENT_BEFORE.fullmatch(line) for _, line in file.lines_below_comments]
-    if len(patents) >= _FEWEST and all(patents) and any(match[2] for match in patents if match):
+    if len(ordered) >= _FEWEST and all(ordered):
+        pairs = [(match[1], match[3]) for match in ordered if match is not None]
+    elif len(patents) >= _FEWEST and all(patents) and any(match[2] for match in patents if match):
         pairs = [(match[1], match[3]) for match in patents if match is not None]
     else:
         pairs = _id_and_text(file) or []

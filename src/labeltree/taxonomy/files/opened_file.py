@@ -17,6 +17,7 @@ from labeltree.text_form import find_text_form
 from labeltree.workbooks import read_sheet
 
 __all__ = [
+    "LINES_OF_JSON",
     "START",
     "WORKBOOKS",
     "FileTable",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 WORKBOOKS = (".xlsx", ".xlsm")
+LINES_OF_JSON = (".jsonl", ".ndjson")
 START = 1 << 16
 _LONGEST_START = 1 << 20  # characters by which the form of a table is found
 """Bytes by which a form is recognised."""
@@ -167,29 +169,19 @@ class OpenedFile:
 
     @cached_property
     def json(self) -> Any:
-        """The text as JSON, objects as `Pairs`.
+        """The text as JSON, objects as `Pairs`; of JSON Lines, a list of what the lines hold.
 
         Raises:
             TaxonomyError: If it is not JSON, or nested too deeply.
         """
-        text = self.text
-        try:
-            return json.loads(text, object_pairs_hook=Pairs)
-        except json.JSONDecodeError as error:
-            raise TaxonomyError(f"line {error.lineno}: not readable as JSON: {error.msg}") from None
-        except RecursionError:
-            raise TaxonomyError(
-                "nested too deeply for JSON; write the tree as edges, a .csv of child,parent"
-            ) from None
-        except ValueError:
-            raise TaxonomyError(
-                "not readable as JSON: it has a whole number of more than 4,000 digits"
-            ) from None
+        if self.suffix in LINES_OF_JSON:
+            return [_from_json(line, number) for number, line in self.lines]
+        return _from_json(self.text, 1)
 
     @cached_property
     def data(self) -> Any:
         """The text as JSON or, by its suffix, YAML, objects as `Pairs`; None if it is no YAML of texts."""
-        if self.suffix not in (".yaml", ".yml"):
+        if self.suffix in (".json", ".jsonld", *LINES_OF_JSON):
             return self.json
         text = self.text
         try:
@@ -208,6 +200,21 @@ class OpenedFile:
             ) from None
         except ValueError as error:
             raise TaxonomyError(str(error)) from None
+
+
+def _from_json(text: str, first: int) -> Any:
+    """What a text holds whose first line has that number."""
+    try:
+        return json.loads(text, object_pairs_hook=Pairs)
+    except json.JSONDecodeError as error:
+        line = first + error.lineno - 1
+        raise TaxonomyError(f"line {line}: not readable as JSON: {error.msg}") from None
+    except RecursionError:
+        raise TaxonomyError(
+            "nested too deeply for JSON; write the tree as edges, a .csv of child,parent"
+        ) from None
+    except ValueError:
+        raise TaxonomyError("not readable as JSON: it has a whole number of more than 4,000 digits") from None
 
 
 def _first_bytes(path: Path) -> bytes:

@@ -86,20 +86,21 @@ def is_checklist(columns: Sequence[str]) -> bool:
 
 def has_ranks(file: OpenedFile) -> bool:
     """Whether a table has columns of several ranks, or of one beside scientific names."""
-    ranks = _rank_columns(file.table.header)
+    ranks = _rank_columns(file.table)
     terms = {_term(column) for column in file.table.header}
     scientific = bool(terms & {*_SCIENTIFIC}) or any(map(is_epithet, file.table.header))
     sure = scientific or bool(SURE & ranks.keys())
     return sure and len(ranks) + scientific > 1 and len(file.table.header) > len(ranks)
 
 
-def _rank_columns(columns: Sequence[str]) -> dict[str, int]:
-    """The places of columns that are ranks, coarse to fine."""
+def _rank_columns(table: FileTable) -> dict[str, int]:
+    """The places of columns that are ranks and hold no numbers (as eBird's `TAXON_ORDER`), coarse to fine."""
     places: dict[str, int] = {}
+    columns = table.header
     names = [_OF_SCIENCE.sub("", _PREFIX.sub("", column.strip().casefold(), count=1)) for column in columns]
     for place in sorted(range(len(names)), key=lambda place: names[place] not in RANKS):
         rank = rank_of(names[place])
-        if rank is not None:
+        if rank is not None and not all(row[place].isdecimal() for row in table.rows):
             places.setdefault(rank, place)
     return {rank: places[rank] for rank in RANKS if rank in places}
 
@@ -125,7 +126,7 @@ def entries_from_checklist(
         raise TaxonomyError(f"no column holds the {missing} of taxa: there are {', '.join(table.header)}")
     ids = [row[roles["id"]] for row in table.rows]
     if "parent" not in roles or not any(row[roles["parent"]] not in NO_PARENT for row in table.rows):
-        if _rank_columns(table.header):
+        if _rank_columns(table):
             return entries_from_ranks(file)
         raise TaxonomyError(f"no taxon has a parent, and no column is a rank: {', '.join(table.header)}")
     row_of: dict[str, int] = {}
@@ -261,13 +262,13 @@ def entries_from_ranks(file: OpenedFile) -> Entries:
     """
     table = file.table
     roles = _roles(table.header)
-    ranks = _rank_columns(table.header)
+    ranks = _rank_columns(table)
     columns = [table.header[place] for place in ranks.values()]
     places = list(ranks.values())
     name = roles["name"] if "name" in roles and _term(table.header[roles["name"]]) in _SCIENTIFIC else None
     if name is not None and "species" not in ranks and name not in places:
         columns, places = [*columns, "scientificName"], [*places, name]
-    reading = Ranks(columns, table.header)
+    reading = Ranks([_as_epithet(table, columns, place, at) for at, place in enumerate(places)], table.header)
     depth = None if reading.depth_column is None else table.header.index(reading.depth_column)
     labels = [
         [
@@ -279,10 +280,12 @@ def entries_from_ranks(file: OpenedFile) -> Entries:
         ]
         for row in table.rows
     ]
+    synonyms = _rows_of_synonyms(table, roles)
+    others = {row for rows in synonyms.values() for row in rows}
     binomials = {label[-1] for label in labels if label and len(label[-1].split()) == 2}
     paths, aliases, rows = [], [], []
     for row, label in enumerate(labels):
-        if not label:
+        if not label or row in others:
             continue
         words = label[-1].split()
         if len(words) > 2 and (species := " ".join(words[:2])) in binomials and species not in label:
@@ -290,15 +293,43 @@ def entries_from_ranks(file: OpenedFile) -> Entries:
         paths.append(label)
         rows.append(row)
         finest = name is None or not table.rows[row][name] or label[-1] in table.rows[row][name]
-        aliases.append(_further_names(table, roles, [row], label[-1]) if finest else [])
+        of_taxon = [row, *synonyms.get(row, [])]
+        aliases.append(_further_names(table, roles, of_taxon, label[-1]) if finest else [])
     used = {*places, *(roles[role] for role in ("id", "name", "full", "vernacular") if role in roles)}
     left = [column for place, column in enumerate(table.header) if place not in used and place != depth]
     file.note(
         f"the columns {' > '.join(columns)} are the levels"
         + ("; ids and other names are further names" if any(aliases) else "")
+        + (f", also of synonyms ({len(others)})" if others else "")
         + (f"; left out: {some(left)}" if left else "")
     )
-    empty = len(table.rows) - len(paths)
+    empty = len(table.rows) - len(paths) - len(others)
     if empty:
         file.note(f"{empty} rows without a name of any rank are left out")
     return entries_from_paths(paths, file.root_name, lambda row: table.where(rows[row]), aliases)
+
+
+def _as_epithet(table: FileTable, columns: Sequence[str], place: int, at: int) -> str:
+    """The name of a column of ranks, or `specificEpithet` if it holds these: `major` beside `Parus`."""
+    rank = rank_of(columns[at])
+    if rank not in ("species", "subspecies") or "genus" not in map(rank_of, columns[:at]):
+        return columns[at]
+    given = [row[place] for row in table.rows if row[place]]
+    if not given or not all(cell.islower() and len(cell.split()) == 1 for cell in given):
+        return columns[at]
+    return "specificEpithet" if rank == "species" else "infraspecificEpithet"
+
+
+def _rows_of_synonyms(table: FileTable, roles: Mapping[str, int]) -> dict[int, list[int]]:
+    """The rows that refer to an accepted taxon of another row, by that row."""
+    if not {"id", "accepted"} <= roles.keys():
+        return {}
+    row_of: dict[str, int] = {}
+    for row, cells in enumerate(table.rows):
+        row_of.setdefault(cells[roles["id"]], row)
+    target = [row_of.get(cells[roles["accepted"]], row) for row, cells in enumerate(table.rows)]
+    rows: dict[int, list[int]] = {}
+    for row, other in enumerate(target):
+        if other != row and target[other] == other:
+            rows.setdefault(other, []).append(row)
+    return rows
