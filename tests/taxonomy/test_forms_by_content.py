@@ -789,6 +789,53 @@ def test_codes_of_many_schemes(tmp_path: Path, name: str, case: tuple[str, list[
 
 
 OTHERS = {
+    "stars.txt": ("* tool\n** saw\n*** bow saw\n* toy\n** kite\n", PLACES),
+    "dashes.txt": ("tool\n-saw\n--bow saw\ntoy\n-kite\n", PLACES),
+    "arrows between two.txt": (
+        '"tool" -> "saw"\n"saw" -> "bow saw"\n"tool" -> "axe"\n',
+        ["axe", "saw", "saw/bow saw"],
+    ),
+    "pairs.csv": ("saw,tool\nbow saw,saw\naxe,tool\n", ["axe", "saw", "saw/bow saw"]),
+    "pairs below a header.tsv": (
+        "which\twhere\nsaw\ttool\nbow saw\tsaw\naxe\ttool\n",
+        ["axe", "saw", "saw/bow saw"],
+    ),
+    "gaps.csv": (
+        "top,low\ntool,saw\ntool,\ntoy,kite\ntoy,tool\n",
+        ["tool", "tool/saw", "toy", "toy/kite", "toy/tool"],
+    ),
+    "parents.csv": ("ClassId,Name,ParentClassId\n1,tool,\n2,saw,1\n3,bow saw,2\n4,toy,\n5,kite,4\n", PLACES),
+    "persons.csv": (
+        "id,name,supercategory\n1,person,person\n2,car,vehicle\n3,bus,vehicle\n4,cat,animal\n5,dog,animal\n",
+        [
+            "person",
+            "person/person",
+            "vehicle",
+            "vehicle/car",
+            "vehicle/bus",
+            "animal",
+            "animal/cat",
+            "animal/dog",
+        ],
+    ),
+    "occupations.csv": (
+        "SOC Code,SOC Title\n11-0000,Chiefs\n11-1000,Top\n11-1010,Heads\n11-1011,Chief\n13-0000,Clerks\n",
+        [
+            "11-0000",
+            "11-0000/11-1000",
+            "11-0000/11-1000/11-1010",
+            "11-0000/11-1000/11-1010/11-1011",
+            "13-0000",
+        ],
+    ),
+    "branches.txt": (
+        "01 Crops\n01.1 Annual\n01.11 Cereals\n02 Wood\n",
+        ["01", "01/01.1", "01/01.1/01.11", "02"],
+    ),
+    "goods.csv": (
+        "UNSPSC,Commodity\n10000000,Live\n10100000,Animals\n10101500,Stock\n",
+        ["10000000", "10000000/10100000", "10000000/10100000/10101500"],
+    ),
     "dictionary.txt": (
         "{0: 'tench, Tinca tinca',\n 1: \"mayor's\",\n 2: 'crane'}\n",
         ["crane", "mayor's", "tench, Tinca tinca"],
@@ -822,7 +869,14 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_files_of_many_makers(tmp_path: Path, name: str) -> None:
     text, expected = OTHERS[name]
-    assert sorted(paths(read(tmp_path, name, text))) == sorted(expected)
+    assert sorted(path.removeprefix("/") for path in paths(read(tmp_path, name, text))) == sorted(expected)
+
+
+def test_json_under_another_suffix_is_told(tmp_path: Path) -> None:
+    for text in ('{"tool": ["saw"]}', '[["tool", "saw"]]', '{"id": 1}\n{"id": 2}\n'):
+        with pytest.raises(TaxonomyError, match=r"it holds JSON: name it \.json"):
+            read(tmp_path, "names.txt", text)
+    assert read(tmp_path, "names.txt", "[a]\n[b]\n").num_nodes == 3
 
 
 def test_finest_names_of_two_letters_may_be_names(tmp_path: Path) -> None:

@@ -115,8 +115,8 @@ class ConvertOptions(Options):
     levels: Annotated[
         str | None,
         Option(
-            "codes: letters and digits of each level, or icd10, atc, naics, isco, hs, unspsc, dewey "
-            "(default: found from marks, and from codes that others begin with)",
+            "codes: letters and digits of each level, or icd10, atc, naics, isco, hs, nace, soc, unspsc, "
+            "dewey (default: found from marks, and from codes that others begin with)",
             metavar="1,3,4",
         ),
     ] = None

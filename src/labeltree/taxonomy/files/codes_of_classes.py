@@ -44,6 +44,8 @@ SCHEMES = {
     "naics": CodeScheme((2, 3, 4, 5, 6), ranges="instead"),
     "isco": CodeScheme((1, 2, 3, 4)),
     "hs": CodeScheme((2, 4, 6, 8, 10)),
+    "nace": CodeScheme((2, 3, 4)),
+    "soc": CodeScheme((2, 3, 5, 6), padded=True),
     "unspsc": CodeScheme((2, 4, 6, 8), padded=True),
     "dewey": CodeScheme(tuple(range(1, 13)), padded=True),
 }
@@ -58,7 +60,11 @@ _KNOWN = {
 }
 _PATENT = re.compile(r"[A-HY](?:\d\d(?:[A-Z](?:\s*\d{1,4}/\d{2,6})?)?)?")  # IPC, CPC: A01B 1/02
 _SUBJECT = re.compile(r"(\d\d)(?:-(?:XX|\d\d)|([A-Z])(?:xx|\d\d))?")  # MSC: 00-XX, 00-01, 00Axx, 00A05
-_PADDED = {"unspsc": re.compile(r"\d{8}"), "dewey": re.compile(r"\d{3}(?:\.\d+)?")}
+_PADDED = {
+    "soc": re.compile(r"\d\d-\d{4}"),
+    "unspsc": re.compile(r"\d{8}"),
+    "dewey": re.compile(r"\d{3}(?:\.\d+)?"),
+}
 _LISTED = 0.8  # the least share of padded codes whose parent is there, too
 _SHORTEST_END = 3  # characters of an end of a range, where no scheme says that there are ranges
 _DISTINCT = 0.5  # of the lines at least have a code of their own
@@ -81,6 +87,17 @@ def are_described_codes(pairs: Sequence[tuple[str, str]]) -> bool:
     """Whether the first of each pair is a code; one may occur several times, with several texts."""
     codes = list(dict.fromkeys(code for code, _ in pairs))
     return len(codes) >= _DISTINCT * len(pairs) and look_like_codes(codes)
+
+
+def _are_branches(codes: Sequence[str]) -> bool:
+    """Whether codes are those of NACE, in which `01.11` is below `01.1`, as each of that length is."""
+    known = set(codes)
+    fine = [code for code in codes if re.fullmatch(r"\d\d\.\d\d", code)]
+    return (
+        bool(fine)
+        and all(map(re.compile(r"[A-Z]|\d\d(?:\.\d\d?)?").fullmatch, codes))
+        and all(code[:4] in known for code in fine)
+    )
 
 
 def _are_patents(codes: Sequence[str]) -> bool:
@@ -126,7 +143,7 @@ def padded_scheme(codes: Sequence[str]) -> str | None:
         if not all(map(shape.fullmatch, codes)):
             continue
         lengths = SCHEMES[name].lengths
-        keys = {code: code.replace(".", "").rstrip("0") or "0" for code in codes}
+        keys = {code: re.sub(r"\D", "", code).rstrip("0") or "0" for code in codes}
         cut = {
             code: next(end for end in (*lengths, len(key)) if end >= len(key)) for code, key in keys.items()
         }
@@ -159,7 +176,7 @@ def entries_of_described_codes(pairs: Sequence[tuple[str, str]], root_name: str 
         ),
         None,
     )
-    known = known or padded_scheme(codes)
+    known = known or padded_scheme(codes) or ("nace" if _are_branches(codes) else None)
     if _are_patents(codes):
         known, entries = "ipc", entries_from_paths(list(map(_patent_path, codes)), root_name)
     elif _are_subjects(codes):

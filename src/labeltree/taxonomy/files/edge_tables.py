@@ -14,6 +14,7 @@ from labeltree.taxonomy.files.entries import (
     below_one_root,
     entries_from_edges,
 )
+from labeltree.taxonomy.files.level_columns import plain_words
 from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.files.rf2 import is_rf2
 from labeltree.taxonomy.naming import nearest_hint, some
@@ -88,7 +89,7 @@ def find_ends(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[st
     """
     usual = edge_columns(columns)
     for place, column in enumerate(columns):
-        if not _PARENT.fullmatch(column.strip()):
+        if not _PARENT.fullmatch(column.strip()) and "parent" not in plain_words(column):
             continue
         named = {row[place] for row in rows if row[place].casefold() not in NO_PARENT}
         if usual is not None and column == usual[1]:
@@ -112,7 +113,8 @@ def _ends_by_words(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tup
         named = {row[place] for row in rows if row[place].casefold() not in NO_PARENT}
         for other, child in enumerate(columns[:place]):
             values = {row[other] for row in rows}
-            shared = len(named & values) if len(values) >= _DIFFERENT * len(rows) else 0
+            others = {row[place] for row in rows if row[place] != row[other]} & named  # person of person
+            shared = len(others & values) if len(values) >= _DIFFERENT * len(rows) else 0
             if shared > (best[0] if best else 0):
                 best = shared, child, column
     return None if best is None else best[1:]

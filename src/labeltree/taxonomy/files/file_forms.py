@@ -4,6 +4,7 @@ A file has the first form of `FORMS` whose suffixes include its own, and whose t
 last form of a suffix takes all that no other one does.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -43,6 +44,7 @@ from labeltree.taxonomy.files.line_forms import (
     entries_from_ids_and_paths,
     entries_from_is_a,
     entries_from_numbered_names,
+    entries_from_pairs,
     entries_from_tight_paths,
     entries_from_tree_numbers,
     has_numbered_names,
@@ -259,6 +261,22 @@ def _read_breadcrumbs(file: OpenedFile) -> Entries | None:
     return breadcrumbs and entries_from_paths(breadcrumbs.paths, file.root_name, table.where)
 
 
+def _refuse_json(file: OpenedFile) -> Entries:
+    raise TaxonomyError("it holds JSON: name it .json, or .jsonl if each line is an object")
+
+
+def _holds_json(file: OpenedFile) -> bool:
+    """Whether a text is JSON, or each of its lines is."""
+    text = file.text.strip() if file.start.lstrip()[:1] in ("{", "[") else ""
+    for one in (text, text.partition("\n")[0]) if text[-1:] in ("}", "]") else ():
+        try:
+            if isinstance(json.loads(one), dict | list):
+                return True
+        except (ValueError, RecursionError):
+            pass
+    return False
+
+
 def _read_saved(file: OpenedFile) -> Entries | None:
     return read_saved(file.json, file.several_parents) if is_saved(file.json) else None
 
@@ -317,6 +335,7 @@ FORMS = (
     ),
     FileForm("edges", "columns such as id, parent_id and name", _TAXA, _read_edges, _has_table),
     FileForm("edges", "cat, subclass of, animal", _TAXA, entries_from_triples, _has_table),
+    FileForm("is-a", "two columns, names in both", _TABLES, entries_from_pairs, _has_table),
     FileForm("breadcrumbs", "a column of A > B > C", _TABLES, _read_breadcrumbs),
     FileForm("id-paths", "columns id and A > B > C", _TABLES, entries_from_id_paths),
     FileForm("outline", "columns level and name", _TAXA, entries_from_level_numbers, _has_table),
@@ -350,6 +369,7 @@ FORMS = (
         entries_from_class_index,
         lambda file: file.start.lstrip()[:1] == "{" and file.text.rstrip()[-1:] == "}",
     ),
+    FileForm("nested", "JSON, which needs the suffix .json", (".txt",), _refuse_json, _holds_json),
     FileForm("class-index", "1 person", _LINES, entries_from_numbered_names, has_numbered_names),
     FileForm("codes", "A00 Cholera", _LINES, entries_from_described_codes),
     FileForm("paths", "A>B>C", _LINES, entries_from_tight_paths),

@@ -281,8 +281,9 @@ def is_reversed(names: Sequence[str], rows: Sequence[Sequence[str]], keys: Seque
         return False
     if _mostly(finest, lambda cell: any(map(str.isdigit, cell))):
         return False
-    if any({*fine} & {*coarse} for fine, coarse in itertools.pairwise(texts)):
-        return False
+    for fine, coarse in itertools.pairwise(texts):
+        if {a for a, b in zip(fine, coarse, strict=True) if a != b} & {*coarse}:
+            return False
     return all(
         len({*zip(fine, coarse, strict=True)}) == len({*fine}) > len({*coarse})
         for fine, coarse in itertools.pairwise(zip(*keys, strict=True))

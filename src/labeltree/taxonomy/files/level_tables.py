@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, Breadcrumbs, breadcrumbs_of, dotted_paths
 from labeltree.taxonomy.files.codes_of_classes import (
+    SCHEMES,
     are_described_codes,
     are_numbers,
     entries_of_described_codes,
@@ -34,6 +35,7 @@ __all__ = [
 
 CODE_COLUMNS = ("code", "codes", "icd", "icd10", "atc", "naics", "id", "class")
 TITLE_COLUMNS = ("description", "name", "title", "label", "term", "desc")
+_SCHEME_WORDS = {*SCHEMES, "icd", "ipc", "cpc", "msc", "isic", "sic", "ddc"}
 _NOTHING = {"", "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL", "None", "-"}
 _PAD = re.compile(r"[-/]+$")  # fills a shorter code up
 
@@ -268,6 +270,7 @@ def _code_columns(file: OpenedFile) -> tuple[FileTable, int, int] | None:
         for place, name in enumerate(header)
         if words[place] & {"code", "codes"} or name.casefold() in {*CODE_COLUMNS} - {"class"}
     ]
+    codes = codes or [place for place in range(len(header)) if words[place] & _SCHEME_WORDS]
     titles = {*TITLE_COLUMNS, "caption"}
     codes = codes or [
         place
@@ -278,6 +281,8 @@ def _code_columns(file: OpenedFile) -> tuple[FileTable, int, int] | None:
     if not texts and codes and words[codes[0]] & {"code", "codes"}:  # ISCO 08 Code, Title EN
         titles |= {"text", "heading", "meaning"}
         texts = [place for place in range(len(header)) if words[place] & titles and place not in codes]
+    if len(codes) == 1 and not texts and len(header) == 2 and words[codes[0]] & _SCHEME_WORDS:
+        texts = [1 - codes[0]]
     if not codes and not texts and len(header) == 2 and file.suffix != ".txt" and not is_header(header, rows):
         table, codes, texts = _named_table(file), [0], [1]
     if len(codes) != 1 or not texts:

@@ -13,19 +13,22 @@ from labeltree.taxonomy.files.codes_of_classes import (
 from labeltree.taxonomy.files.entries import (
     ROOT,
     Entries,
+    Where,
     below_one_root,
     entries_from_edges,
     entries_from_paths,
 )
 from labeltree.taxonomy.files.json_objects import entries_of_numbered
 from labeltree.taxonomy.files.json_records import is_one_tree
-from labeltree.taxonomy.files.opened_file import OpenedFile
+from labeltree.taxonomy.files.level_columns import is_header
+from labeltree.taxonomy.files.opened_file import WORKBOOKS, OpenedFile
 
 __all__ = [
     "entries_from_described_codes",
     "entries_from_ids_and_paths",
     "entries_from_is_a",
     "entries_from_numbered_names",
+    "entries_from_pairs",
     "entries_from_tight_paths",
     "entries_from_tree_numbers",
     "has_numbered_names",
@@ -42,6 +45,8 @@ _NUMBER_BEFORE = re.compile(r"(\d+)\s+(.+)")
 _NUMBER_AFTER = re.compile(r"(.*\D)[\s,;]+(\d+)")
 _WORDNET_ID = re.compile(r"[nvars]\d{8}")
 _MARKS = ("\u2192", "->", "=>", ">", "|", ";", "\t", "::", "\\", "~")
+_TABLES = (".csv", ".tsv", *WORKBOOKS)
+_ARROWS = ("\u2192", "->", "=>")
 _FEWEST = 3  # lines by which a form can be told
 
 
@@ -140,26 +145,53 @@ def entries_from_is_a(file: OpenedFile) -> Entries | None:
     None if they are no edges of one tree or DAG, or of few.
     """
     lines = file.lines_below_comments
-    read = _is_a_edges(lines)
-    if read is None:
-        return None
+    texts = [line for _, line in lines]
+    arrow = next((mark for mark in _ARROWS if all(mark in text for text in texts)), None)
+    if arrow is not None:
+        pairs = [[name.strip().strip('"') for name in text.split(arrow)] for text in texts]
+    else:
+        pairs = [text.split("\t") if "\t" in text else text.split() for text in texts]
+    read = _is_a_edges(pairs)
+    return None if read is None else _entries_of_pairs(file, read, lambda row: f"line {lines[row][0]}")
+
+
+def _entries_of_pairs(file: OpenedFile, read: tuple[list[tuple[str, str]], str], where: Where) -> Entries:
     edges, order = read
     pairs = below_one_root(edges, file.root_name)
     names: dict[Hashable, object] = {end: end for pair in edges for end in pair}
     names[ROOT] = file.root_name
-    file.note(f"each line is an edge, {order}; for names with a blank, say --form paths")
+    otherwise = "levels" if file.suffix in _TABLES else "paths"
+    file.note(f"each line is an edge, {order}; if it is a path, say --form {otherwise}")
     return entries_from_edges(
         pairs,
         names=names,
-        where=lambda row: f"line {lines[row][0]}" if row < len(lines) else "a root",
+        where=lambda row: where(row) if row < len(edges) else "a root",
         several_parents=file.several_parents,
     )
 
 
-def _is_a_edges(lines: Sequence[tuple[int, str]]) -> tuple[list[tuple[str, str]], str] | None:
-    """The edges `(child, parent)`, and in which order they stand; None if lines are no edges."""
-    pairs = [line.split("\t") if "\t" in line else line.split() for _, line in lines]
-    if len(pairs) < _FEWEST or any(len(pair) != 2 or pair[0] == pair[1] for pair in pairs):
+def entries_from_pairs(file: OpenedFile) -> Entries | None:
+    """Read a table of two columns, parent and child in the order in which they are a tree.
+
+    Line 1 is one of them unless it names the columns. None if they are no edges of one tree or DAG, or few.
+    """
+    table = file.table
+    if len(table.header) != 2:
+        return None
+    lines = [0 if table.is_sheet else table.lines[0] - 1, *table.lines]
+    again = any(name in row for name in table.header for row in table.rows)
+    first = 0 if again or not is_header(table.header, table.rows) else 1
+    rows = [table.header, *table.rows][first:]
+    read = _is_a_edges(rows)
+    if read is None:
+        return None
+    whole = table._replace(lines=lines[first:])
+    return _entries_of_pairs(file, read, whole.where)
+
+
+def _is_a_edges(pairs: Sequence[Sequence[str]]) -> tuple[list[tuple[str, str]], str] | None:
+    """The edges `(child, parent)`, and in which order they stand; None if pairs are no edges."""
+    if len(pairs) < _FEWEST or any(len(pair) != 2 or not all(pair) or pair[0] == pair[1] for pair in pairs):
         return None
     left, right = [a for a, _ in pairs], [b for _, b in pairs]
     down = [(b, a) for a, b in pairs]  # parent child
@@ -202,7 +234,7 @@ def _tight_paths(lines: Sequence[str]) -> Breadcrumbs | None:
         if sum(mark in line for line in distinct) < 0.5 * len(distinct):
             continue
         pattern = re.compile(rf"\s*{re.escape(mark)}\s*" if mark != "\t" else r"\t+")
-        paths = [tuple(name for name in pattern.split(line)) for line in lines]
+        paths = [tuple(pattern.split(line.removesuffix(mark))) for line in lines]
         if all(all(path) for path in paths) and _are_nested(paths):
             return Breadcrumbs(mark, paths)
     return None

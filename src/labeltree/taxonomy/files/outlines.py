@@ -1,5 +1,6 @@
 """Outlines: lines below others by their indentation, with bullets, or drawn as `tree` draws folders."""
 
+import itertools
 import re
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ _DRAWN = re.compile(r"[\s\u00a0│|]*(?:[├└][─-]*[\s\u00a0]*|[|`+\\]-+[\s\
 _SUMMARY = re.compile(r"\d+ director(?:y|ies)(?:, \d+ files?)?")
 _IS_DRAWN = re.compile(r"^[\s\u00a0│|]*(?:[├└]|[|`+\\]--+[\s\u00a0])", re.MULTILINE)
 _BULLET = re.compile(r"(?:[-*+•◦–]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
+_RUN = re.compile(r"([*+>-])\1*")
 _HEADING = re.compile(r"(#{1,6})\s+(\S.*?)\s*#*")
 _MARKED = re.compile(r"(\*\*|__|\*|_|`)(\S.*\S|\S)\1|\[([^\]]+)\]\([^)]*\)")
 _LONGEST = 80  # characters of a line of an outline in Markdown, on average
@@ -82,6 +84,11 @@ def _lines(file: OpenedFile) -> list[_Line]:
     lines = [line for line in lines if line.name and not (drawn and _SUMMARY.fullmatch(line.name))]
     if drawn and lines and lines[0].name == "." and file.root_name is not None:
         lines[0] = lines[0]._replace(name=file.root_name)
+    if not drawn and (steps := _runs(lines)) is not None:
+        return [
+            _Line(line.number, _STEP * step, line.name[step:].strip())
+            for line, step in zip(lines, steps, strict=True)
+        ]
     bullets = [_BULLET.match(line.name) for line in lines]
     if not drawn and lines and all(bullets):
         lines = [
@@ -90,6 +97,18 @@ def _lines(file: OpenedFile) -> list[_Line]:
             if m
         ]
     return lines
+
+
+def _runs(lines: list[_Line]) -> list[int] | None:
+    """How many marks each line begins with, `** Birds` below `* Animals`; None if they say no depth."""
+    matches = [_RUN.match(line.name) for line in lines]
+    marks = {match[1] for match in matches if match is not None}
+    steps = [len(match[0]) if match is not None else 0 for match in matches]
+    if len(marks) != 1 or max(steps) < 2 or any(line.indent for line in lines):
+        return None
+    rises = [after - before for before, after in itertools.pairwise(steps)]
+    named = all(line.name[step:].strip() for line, step in zip(lines, steps, strict=True))
+    return steps if named and steps[0] == min(steps) and max(rises) == 1 else None
 
 
 def _plain(name: str) -> str:
