@@ -872,6 +872,12 @@ def test_files_of_many_makers(tmp_path: Path, name: str) -> None:
     assert sorted(path.removeprefix("/") for path in paths(read(tmp_path, name, text))) == sorted(expected)
 
 
+def test_a_bad_name_of_a_root_and_a_column_without_codes_are_told(tmp_path: Path) -> None:
+    with pytest.raises(TaxonomyError, match="a root has the name"):
+        read(tmp_path, "edges.tsv", "node\tparent\ncat\tan\x01imal\noak\tplant\n")
+    assert read(tmp_path, "empty.csv", "code,title\n,saw\n,axe\n").num_nodes == 3
+
+
 def test_json_under_another_suffix_is_told(tmp_path: Path) -> None:
     for text in ('{"tool": ["saw"]}', '[["tool", "saw"]]', '{"id": 1}\n{"id": 2}\n'):
         with pytest.raises(TaxonomyError, match=r"it holds JSON: name it \.json"):

@@ -205,7 +205,11 @@ def edges_from_table(
             f"(first in {first}), and put below the root",
         )
     entries = entries_from_edges(
-        placed, names=names, where=where, several_parents=several_parents, aliases=aliases
+        placed,
+        names=names,
+        where=lambda row: where(row) if row < len(rows) else "a root",
+        several_parents=several_parents,
+        aliases=aliases,
     )
     return entries._replace(notes=notes)
 

@@ -157,10 +157,10 @@ def _read_as(file: OpenedFile, name: Form) -> Entries:
         TaxonomyError: If it holds something else, or cannot be read.
     """
     fitting = _fitting(file, name)
-    for form in fitting or _of_name(name):
+    for form in fitting or _named_forms(name):
         if _recognises(form, file) and (entries := form.read(file)) is not None:
             return entries
-    why, tried = None, fitting[-1:] or _of_name(name)
+    why, tried = None, fitting[-1:] or _named_forms(name)
     for form in tried:
         try:
             if (entries := form.read(file)) is not None:
@@ -179,7 +179,7 @@ def other_form(file: OpenedFile, name: Form, why: TaxonomyError | None) -> str:
         form.can_be is not _always and _recognises(form, file) for form in _fitting(file, name)
     ):
         return str(why)
-    example = " or ".join(dict.fromkeys(form.example for form in _fitting(file, name) or _of_name(name)))
+    example = " or ".join(dict.fromkeys(form.example for form in _fitting(file, name) or _named_forms(name)))
     said = f"this is not what --form {name} reads ({example})" + (f": {why}" if why else "")
     try:
         form, _ = find_form(file)
@@ -190,13 +190,13 @@ def other_form(file: OpenedFile, name: Form, why: TaxonomyError | None) -> str:
     return f"{said}; it looks like {form.name} ({form.example}): leave --form out to read it so"
 
 
-def _of_name(name: Form) -> list[FileForm]:
+def _named_forms(name: Form) -> list[FileForm]:
     return [form for form in FORMS if form.name == name]
 
 
 def _fitting(file: OpenedFile, name: Form) -> list[FileForm]:
     """The forms of that name that a file with this suffix may have."""
-    return [form for form in _of_name(name) if file.suffix in form.suffixes]
+    return [form for form in _named_forms(name) if file.suffix in form.suffixes]
 
 
 def _recognises(form: FileForm, file: OpenedFile) -> bool:

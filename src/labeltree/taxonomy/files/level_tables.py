@@ -288,8 +288,9 @@ def _code_columns(file: OpenedFile) -> tuple[FileTable, int, int] | None:
     if len(codes) != 1 or not texts:
         return None
     pairs = [(cell, row[texts[0]]) for row in table.rows if (cell := _PAD.sub("", row[codes[0]]))]
-    numbers = are_numbers(list(dict.fromkeys(code for code, _ in pairs)))
-    return (table, codes[0], texts[0]) if are_described_codes(pairs) and not numbers else None
+    if not are_described_codes(pairs) or are_numbers(list(dict.fromkeys(code for code, _ in pairs))):
+        return None
+    return table, codes[0], texts[0]
 
 
 def _check_depths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

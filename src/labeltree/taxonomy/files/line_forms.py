@@ -21,7 +21,7 @@ from labeltree.taxonomy.files.entries import (
 from labeltree.taxonomy.files.json_objects import entries_of_numbered
 from labeltree.taxonomy.files.json_records import is_one_tree
 from labeltree.taxonomy.files.level_columns import is_header
-from labeltree.taxonomy.files.opened_file import WORKBOOKS, OpenedFile
+from labeltree.taxonomy.files.opened_file import OpenedFile
 
 __all__ = [
     "entries_from_described_codes",
@@ -45,7 +45,6 @@ _NUMBER_BEFORE = re.compile(r"(\d+)\s+(.+)")
 _NUMBER_AFTER = re.compile(r"(.*\D)[\s,;]+(\d+)")
 _WORDNET_ID = re.compile(r"[nvars]\d{8}")
 _MARKS = ("\u2192", "->", "=>", ">", "|", ";", "\t", "::", "\\", "~")
-_TABLES = (".csv", ".tsv", *WORKBOOKS)
 _ARROWS = ("\u2192", "->", "=>")
 _FEWEST = 3  # lines by which a form can be told
 
@@ -152,16 +151,22 @@ def entries_from_is_a(file: OpenedFile) -> Entries | None:
     else:
         pairs = [text.split("\t") if "\t" in text else text.split() for text in texts]
     read = _is_a_edges(pairs)
-    return None if read is None else _entries_of_pairs(file, read, lambda row: f"line {lines[row][0]}")
+    if read is None:
+        return None
+    otherwise = "for names with a blank" if arrow is None else "if it is a path"
+    return _entries_of_pairs(
+        file, read, lambda row: f"line {lines[row][0]}", f"{otherwise}, say --form paths"
+    )
 
 
-def _entries_of_pairs(file: OpenedFile, read: tuple[list[tuple[str, str]], str], where: Where) -> Entries:
+def _entries_of_pairs(
+    file: OpenedFile, read: tuple[list[tuple[str, str]], str], where: Where, otherwise: str
+) -> Entries:
     edges, order = read
     pairs = below_one_root(edges, file.root_name)
     names: dict[Hashable, object] = {end: end for pair in edges for end in pair}
     names[ROOT] = file.root_name
-    otherwise = "levels" if file.suffix in _TABLES else "paths"
-    file.note(f"each line is an edge, {order}; if it is a path, say --form {otherwise}")
+    file.note(f"each line is an edge, {order}; {otherwise}")
     return entries_from_edges(
         pairs,
         names=names,
@@ -186,7 +191,7 @@ def entries_from_pairs(file: OpenedFile) -> Entries | None:
     if read is None:
         return None
     whole = table._replace(lines=lines[first:])
-    return _entries_of_pairs(file, read, whole.where)
+    return _entries_of_pairs(file, read, whole.where, "if it is a path, say --form levels")
 
 
 def _is_a_edges(pairs: Sequence[Sequence[str]]) -> tuple[list[tuple[str, str]], str] | None:

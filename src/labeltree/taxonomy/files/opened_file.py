@@ -175,8 +175,8 @@ class OpenedFile:
             TaxonomyError: If it is not JSON, or nested too deeply.
         """
         if self.suffix in LINES_OF_JSON:
-            return [_from_json(line, number) for number, line in self.lines]
-        return _from_json(self.text, 1)
+            return [_parse_json(line, number) for number, line in self.lines]
+        return _parse_json(self.text, 1)
 
     @cached_property
     def data(self) -> Any:
@@ -202,7 +202,7 @@ class OpenedFile:
             raise TaxonomyError(str(error)) from None
 
 
-def _from_json(text: str, first: int) -> Any:
+def _parse_json(text: str, first: int) -> Any:
     """What a text holds whose first line has that number."""
     try:
         return json.loads(text, object_pairs_hook=Pairs)

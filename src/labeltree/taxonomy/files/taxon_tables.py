@@ -268,7 +268,9 @@ def entries_from_ranks(file: OpenedFile) -> Entries:
     name = roles["name"] if "name" in roles and _term(table.header[roles["name"]]) in _SCIENTIFIC else None
     if name is not None and "species" not in ranks and name not in places:
         columns, places = [*columns, "scientificName"], [*places, name]
-    reading = Ranks([_as_epithet(table, columns, place, at) for at, place in enumerate(places)], table.header)
+    reading = Ranks(
+        [_epithet_column(table, columns, place, at) for at, place in enumerate(places)], table.header
+    )
     depth = None if reading.depth_column is None else table.header.index(reading.depth_column)
     labels = [
         [
@@ -309,7 +311,7 @@ def entries_from_ranks(file: OpenedFile) -> Entries:
     return entries_from_paths(paths, file.root_name, lambda row: table.where(rows[row]), aliases)
 
 
-def _as_epithet(table: FileTable, columns: Sequence[str], place: int, at: int) -> str:
+def _epithet_column(table: FileTable, columns: Sequence[str], place: int, at: int) -> str:
     """The name of a column of ranks, or `specificEpithet` if it holds these: `major` beside `Parus`."""
     rank = rank_of(columns[at])
     if rank not in ("species", "subspecies") or "genus" not in map(rank_of, columns[:at]):
