@@ -45,6 +45,13 @@ def test_files_patterns_and_folders(store: Any, cache_folder: Path) -> None:
     assert files == {"dog/1.jpg", "cat/2.jpg"}
 
 
+def test_what_is_gone_from_a_folder_is_removed(store: Any) -> None:
+    folder = Path(local_copy("memory://birds/photos"))
+    store.rm("/birds/photos/cat/2.jpg")
+    assert Path(local_copy("memory://birds/photos")) == folder
+    assert [path.name for path in folder.iterdir()] == ["dog"]
+
+
 def test_what_has_changed_is_copied_again(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     address = "memory://birds/shards/a-{00..01}.tar"
     copied: list[str] = []

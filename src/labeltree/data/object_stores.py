@@ -35,7 +35,7 @@ def local_copy(place: str | Path) -> str:
     """A file, a folder or a pattern of shards on the disk: of an address, a copy in the cache folder.
 
     A file whose size, time and tag in the store are those of the copy is not fetched again; a file that a
-    stopped process was copying is.
+    stopped process was copying is. Of a folder, what is no longer in the store is removed from the copy.
 
     Args:
         place: The address, such as `s3://bucket/train-{000..099}.tar`; what is no address is returned.
@@ -62,15 +62,18 @@ def local_copy(place: str | Path) -> str:
         store = fsspec.filesystem(scheme)
         key = store._strip_protocol(shown)  # as the store names its files
         root, _, last = key.partition("{")[0].rpartition("/")
+        whole = False
         if "{" in key:
             wanted, last = expand_braces(key), key[len(root) + 1 :]
         elif store.isdir(key):
-            wanted = [name for name in store.find(key) if not name.endswith("/")]
+            wanted, whole = [name for name in store.find(key) if not name.endswith("/")], True
         else:
             wanted = [key]
         home = data_home() / "copies" / hashlib.sha256(f"{scheme}://{root}".encode()).hexdigest()[:16]
         with one_at_a_time(home):
             _copy(store, wanted, root, home, shown)
+            if whole:
+                _remove_others(home / "files", last, {_inside(name, root) for name in wanted})
     except FileNotFoundError as error:
         raise DataError(f"'{shown}' names a file that is not in the store: {error}") from error
     except DataError:
@@ -122,6 +125,16 @@ def _copy(store: Any, wanted: Sequence[str], root: str, home: Path, shown: str) 
             seen[names[row]] = keys[row]
     if left:
         write_text(notes, json.dumps(seen))
+
+
+def _remove_others(home: Path, folder: str, names: set[str]) -> None:
+    """Remove what a copied folder holds beside the files of these names, and folders that are empty then."""
+    for path in sorted((home / folder).rglob("*"), reverse=True):
+        if path.is_dir():
+            with suppress(OSError):  # it is not empty
+                path.rmdir()
+        elif path.relative_to(home).as_posix() not in names:
+            path.unlink()
 
 
 def _inside(name: str, root: str) -> str:

@@ -15,8 +15,6 @@ __all__ = ["entries_from_newick", "fill_names", "newick_from_tree"]
 _TOKEN = re.compile(
     r"(?P<space>\s+)|(?P<quoted>'(?:[^']|'')*')|(?P<mark>[(),:;])|(?P<plain>[^\s()\[\]{},:;']+)", re.DOTALL
 )
-
-
 _SUPPORT = re.compile(r"\d+(?:\.\d+)?(?:[eE]-?\d+)?(?:/\d+(?:\.\d+)?)*")
 
 

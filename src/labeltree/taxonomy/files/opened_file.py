@@ -29,8 +29,8 @@ __all__ = [
 WORKBOOKS = (".xlsx", ".xlsm")
 LINES_OF_JSON = (".jsonl", ".ndjson")
 START = 1 << 16
-_LONGEST_START = 1 << 20  # characters by which the form of a table is found
 """Bytes by which a form is recognised."""
+_LONGEST_START = 1 << 20  # characters by which the form of a table is found
 T = TypeVar("T")
 
 
