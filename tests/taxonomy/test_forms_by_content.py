@@ -789,6 +789,18 @@ def test_codes_of_many_schemes(tmp_path: Path, name: str, case: tuple[str, list[
 
 
 OTHERS = {
+    "diagnoses.csv": (
+        "dx,dx_name,group\nmel,melanoma,bad\nbcc,carcinoma,bad\nnv,nevus,good\ndf,dermatofibroma,good\nvasc,vessel,good\n",
+        ["bad", "bad/carcinoma", "bad/melanoma", "good", "good/dermatofibroma", "good/nevus", "good/vessel"],
+    ),
+    "numbers names groups.csv": (
+        '"0","dog","animal"\n"1","oak","plant"\n"2","cat","animal"\n"3","elm","plant"\n"4","cow","animal"\n',
+        ["animal", "animal/cat", "animal/cow", "animal/dog", "plant", "plant/elm", "plant/oak"],
+    ),
+    "epithets.csv": (
+        "genus,species\nParus,major\nParus,ater\n",
+        ["Parus", "Parus/Parus ater", "Parus/Parus major"],
+    ),
     "stars.txt": ("* tool\n** saw\n*** bow saw\n* toy\n** kite\n", PLACES),
     "dashes.txt": ("tool\n-saw\n--bow saw\ntoy\n-kite\n", PLACES),
     "arrows between two.txt": (
@@ -876,6 +888,12 @@ def test_a_bad_name_of_a_root_and_a_column_without_codes_are_told(tmp_path: Path
     with pytest.raises(TaxonomyError, match="a root has the name"):
         read(tmp_path, "edges.tsv", "node\tparent\ncat\tan\x01imal\noak\tplant\n")
     assert read(tmp_path, "empty.csv", "code,title\n,saw\n,axe\n").num_nodes == 3
+
+
+def test_several_parents_in_a_cell(tmp_path: Path) -> None:
+    text = "id\tlabel\tparents\nG:1\ttool\t\nG:2\tsaw\tG:1\nG:3\ttoy\tG:1\nG:4\tboth\tG:2|G:3\n"
+    dag = read(tmp_path, "terms.tsv", text)
+    assert {dag.names[node] for node in dag.parents(dag.find("both"))} == {"saw", "toy"}
 
 
 def test_json_under_another_suffix_is_told(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ _ABOVE = re.compile(
     re.IGNORECASE,
 )
 _TIER = re.compile(r"(?:tier|level|depth) ?\d+")
+_BETWEEN = re.compile(r"\s*[|;,]\s*")  # several parents of a cell
 _REFERRED = 0.9
 _DIFFERENT = 0.95  # a row that stands there twice is an error of its own
 _RELATIONS = {
@@ -178,6 +179,7 @@ def edges_from_table(
     at = [column_place(columns, column) for column in (child, parent)]
     edges = [(row[at[0]], row[at[1]]) for row in rows]
     children = {end for end, _ in edges}
+    edges, of_rows = _split_parents(edges, children)
     pairs = [
         (end, None if above == end or (above.casefold() in NO_PARENT and above not in children) else above)
         for end, above in edges
@@ -199,7 +201,7 @@ def edges_from_table(
     if len(roots) != 1:
         placed = below_one_root(pairs, root_name)
     if orphans and placed[-1] == (orphans[-1], ROOT):
-        first = where(rows_of_orphans[orphans[0]])
+        first = where(of_rows[rows_of_orphans[orphans[0]]])
         notes = (
             f"{some(orphans)} {'is a parent' if len(orphans) == 1 else 'are parents'} without a row "
             f"(first in {first}), and put below the root",
@@ -207,11 +209,25 @@ def edges_from_table(
     entries = entries_from_edges(
         placed,
         names=names,
-        where=lambda row: where(row) if row < len(rows) else "a root",
+        where=lambda row: where(of_rows[row]) if row < len(of_rows) else "a root",
         several_parents=several_parents,
         aliases=aliases,
     )
     return entries._replace(notes=notes)
+
+
+def _split_parents(
+    edges: Sequence[tuple[str, str]], children: set[str]
+) -> tuple[list[tuple[str, str]], list[int]]:
+    """The edges, one for each parent where a cell holds several, as `GO:2|GO:3`, and the row of each."""
+    split: list[tuple[str, str]] = []
+    of_rows: list[int] = []
+    for row, (end, above) in enumerate(edges):
+        several = [] if above in children else list(dict.fromkeys(_BETWEEN.split(above)))
+        parents = several if len(several) > 1 and children.issuperset(several) else [above]
+        split += [(end, parent) for parent in parents]
+        of_rows += [row] * len(parents)
+    return split, of_rows
 
 
 def _direct(

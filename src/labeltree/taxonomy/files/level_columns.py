@@ -130,7 +130,11 @@ def _one_level(
     titles = [place for place in places if roles[place] & TITLES and place not in codes]
     texts = [place for place in places if roles[place] & (TEXTS | _LINKS) and place not in (*codes, *titles)]
     plain = [place for place in places if place not in (*codes, *titles, *texts)]
-    if not codes and plain and titles + texts and _have_digits(rows, plain[0]):
+    coded = bool(plain) and (
+        (titles + texts and _have_digits(rows, plain[0]))
+        or (titles and _tells(rows, plain[0], titles[0]) and _tells(rows, titles[0], plain[0]))  # dx, dx_name
+    )
+    if not codes and coded:
         codes, plain = plain[:1], plain[1:]  # Segment, Segment Title
     names = [*titles, *plain] or texts[:1] * bool(codes)
     if not names or len(places) < 2 or (not codes and not (stem and roles[names[-1]] & _LANGUAGES)):
@@ -218,10 +222,10 @@ def _id_columns(
     ]
     ids = [place for place in named if len({row[place] for row in rows}) == len(rows)]
     others = [level.names for level in levels if level.names not in ids]
-    compared = others if any(level.further for level in levels) else others[-1:]
-    if not others or len({tuple(row[place] for place in compared) for row in rows}) < len(rows):
-        return []
-    return ids
+    coded = any(level.further for level in levels)
+    compared = [others] if coded else [others[-1:], others[:1]]  # the finest names stand last, or first
+    paths = [{tuple(row[place] for place in places) for row in rows} for places in compared]
+    return ids if others and max(map(len, paths)) == len(rows) else []
 
 
 def _count_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:

@@ -62,7 +62,8 @@ def entries_from_levels(file: OpenedFile) -> Entries:
     names = [header[level.names] for level in levels]
     keys = [level.names if level.code is None else level.code for level in levels]
     cells = [[row[level.names] for level in levels] for row in rows]
-    if is_reversed(names, cells, [[row[key] for key in keys] for row in rows]):
+    told = names if table is file.table else ["" for _ in names]
+    if is_reversed(told, cells, [[row[key] for key in keys] for row in rows]):
         levels, names, keys = levels[::-1], names[::-1], keys[::-1]
         file.note(
             f"each {names[-1]!r} has one {names[-2]!r}, so levels stand from fine to coarse; --column for "

@@ -90,7 +90,11 @@ def has_ranks(file: OpenedFile) -> bool:
     terms = {_term(column) for column in file.table.header}
     scientific = bool(terms & {*_SCIENTIFIC}) or any(map(is_epithet, file.table.header))
     sure = scientific or bool(SURE & ranks.keys())
-    return sure and len(ranks) + scientific > 1 and len(file.table.header) > len(ranks)
+    columns, places = [file.table.header[place] for place in ranks.values()], list(ranks.values())
+    others = len(file.table.header) > len(ranks) or any(
+        _epithet_column(file.table, columns, place, at) != columns[at] for at, place in enumerate(places)
+    )
+    return sure and len(ranks) + scientific > 1 and others
 
 
 def _rank_columns(table: FileTable) -> dict[str, int]:
