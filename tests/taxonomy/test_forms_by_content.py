@@ -688,6 +688,7 @@ def test_label_maps_of_detectors(tmp_path: Path) -> None:
     for text, said in (
         ("item { id: 1 }\n", "item 1 has neither a display_name nor a name"),
         ("item { name: 'cat'\n", "an item does not end"),
+        ("item { name: 'cat' }\n", "item 1, 'cat', has no id"),
         ("id: 1\nname: 'cat\n", "line 2: .* is not text of a label map"),
         ("id: 1\n", "there is no item"),
     ):

@@ -233,14 +233,16 @@ def entries_from_label_map(file: OpenedFile) -> Entries:
     """Read the items of a label map: named by `display_name`, else by `name`; ids are aliases.
 
     Raises:
-        TaxonomyError: If it is not text as protobuf writes it, or an item has no name.
+        TaxonomyError: If it is not text as protobuf writes it, or an item has no name or no id.
     """
     classes = []
     for number, item in enumerate(_items(file.text), start=1):
         names = [item[field] for field in _DISPLAYED if item.get(field, "").strip()]
         if not names:
             raise TaxonomyError(f"item {number} has neither a display_name nor a name")
-        classes.append((names[0], [*names[1:], *([item["id"]] if "id" in item else [])]))
+        if "id" not in item:
+            raise TaxonomyError(f"item {number}, {names[0]!r}, has no id")
+        classes.append((names[0], [*names[1:], item["id"]]))
     return entries_of_numbered(classes, file)
 
 
