@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +29,14 @@ settings.load_profile("any machine")
 LEAVES = ("animal/dog/poodle", "animal/dog/beagle", "animal/cat/tabby", "plant/rose", "plant/fern")
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     """Temporary files that a page or a killed process leaves behind go with the tests: they are gigabytes."""
-    before = tempfile.gettempdir()
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", before)  # what failed can still be looked at
-    folder, owner = tempfile.mkdtemp(prefix="lt-"), os.getpid()
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # what failed can be looked at
+    folder = tempfile.mkdtemp(prefix="lt-")
     os.chmod(folder, 0o755)  # a database server runs as another user
     os.environ["TMPDIR"] = tempfile.tempdir = folder
-
-    def remove() -> None:
-        if os.getpid() == owner:
-            os.environ["TMPDIR"] = tempfile.tempdir = before
-            shutil.rmtree(folder, ignore_errors=True)
-
-    config.add_cleanup(remove)
+    # In this process alone, when that of multiprocessing has been removed.
+    Finalize(None, shutil.rmtree, args=(folder, True), exitpriority=-200)
 
 
 @pytest.fixture(scope="session", autouse=True)
