@@ -127,7 +127,7 @@ def test_one_test_sample_a_class_is_searched_for_in_the_training_split(taxonomy:
     assert found.search["searched"] == "train"
     assert (found.counts["queries"], found.counts["gallery samples"]) == (8, 40)
     text = " ".join(found.cautions)
-    assert "Only 0 of 8 samples of split 'test' have another of their class among them" in text
+    assert "None of 8 samples of split 'test' have another of their class among them" in text
     assert "Accuracy is computed from only 8 samples" in text
     assert "Retrieval is computed from only 8 samples" in text
     inputs = Inputs(

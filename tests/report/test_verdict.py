@@ -23,13 +23,13 @@ TREE = Taxonomy.from_paths(SMALL)
 NONE = EvaluationSettings(resamples=0)
 
 
-def answered(answers: dict[str, list[str]]) -> EvaluationResult:
+def answered(answers: dict[str, list[str]], tree: Taxonomy = TREE) -> EvaluationResult:
     """A result in which the answers for the samples of each class are these."""
-    table = replace(random_table(TREE, 4), features=None)
-    result = evaluate(table, TREE, name="mine", settings=NONE)
-    pairs = [(TREE.find(true), TREE.find(said)) for true, several in answers.items() for said in several]
+    table = replace(random_table(tree, 4), features=None)
+    result = evaluate(table, tree, name="mine", settings=NONE)
+    pairs = [(tree.find(true), tree.find(said)) for true, several in answers.items() for said in several]
     true, said = (torch.tensor(nodes) for nodes in zip(*pairs, strict=True))
-    errors = tree_errors(said, true, TREE)
+    errors = tree_errors(said, true, tree)
     top1 = 1 - errors.errors / errors.samples
     kind = {"probe": "top1", "prototypes": "prototype_top1"}[result.main.classifier.name]
     scores = {role: of | {kind: top1} if kind in of else of for role, of in result.main.scores.items()}
@@ -47,6 +47,14 @@ def test_the_most_frequent_pair_counts_both_directions() -> None:
     assert said[1] == (
         f"7 of 10 mistakes are {a} ↔ {b}; 100\u202f% of all mistakes stay in the right main branch."
     )
+
+
+def test_a_flat_taxonomy_has_no_branch_to_stay_in() -> None:
+    flat = Taxonomy.from_paths([("shirt",), ("dress",), ("boot",)])
+    said = evaluation_verdict(answered({"shirt": ["dress"] * 7, "dress": ["dress"] * 20}, flat))
+    assert said[1] == "7 of 7 mistakes are shirt ↔ dress."
+    said = evaluation_verdict(answered({"shirt": ["dress"] * 6 + ["boot"] * 4}, flat))
+    assert said[1] == "6 of 10 mistakes are shirt ↔ dress."
 
 
 def test_mistakes_without_a_pair_have_a_branch() -> None:

@@ -173,7 +173,7 @@ def test_too_few_samples_and_classes_are_said() -> None:
     rare = torch.where(torch.arange(60) == 0, TREE.leaves[0], TREE.leaves[1])
     head = TreeRidge.of(cv_plus.Moments.of(vectors, rare), TREE, penalty=1.0, scale=1.0)
     with pytest.raises(
-        DataError, match=r"without fold . of 5: there must be samples of at least two classes"
+        DataError, match=r"without fold . of 5: the ridge head needs samples of at least two classes"
     ):
         fit_cv_plus(vectors, rare, head)
 

@@ -413,10 +413,10 @@ class SearchPlan:
         elif self.grouped:
             notes.append("Results of the query's own group count in retrieval (leave_group_out).")
         if self.gallery is not None:
+            few = f"Only {self.among_themselves}" if self.among_themselves else "None"
             notes.append(
-                f"Only {self.among_themselves} of {total} samples of {where} have another of their class "
-                f"among them{other}, so retrieval searched for each in the training split "
-                f"({len(self.gallery)} samples)."
+                f"{few} of {total} samples of {where} have another of their class among them{other}, so "
+                f"retrieval searched for each in the training split ({len(self.gallery)} samples)."
             )
         lost = total - self.found
         if self.one_class:

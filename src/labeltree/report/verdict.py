@@ -94,7 +94,7 @@ def _frequent_pair(result: EvaluationResult) -> tuple[tuple[str, str], int]:
 def _near(main: MethodResult) -> str:
     """The share of mistakes that stay in the right main branch, as a clause; empty if all are or can be."""
     errors, coarsest = main.errors, coarsest_groups(main)
-    if coarsest >= len(errors.by_depth) - 1:
+    if coarsest + 1 >= len(errors.by_depth) - 1:  # a mistake is always in another of the finest groups
         return ""
     near = 1 - sum(errors.by_depth[: coarsest + 1]) / errors.errors
     return f"; {percent(near, 0)} of all mistakes stay in the right main branch"

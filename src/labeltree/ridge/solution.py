@@ -37,7 +37,8 @@ def class_targets(labels: Tensor, taxonomy: Taxonomy) -> tuple[Tensor, Tensor]:
         )
     classes = finest_classes(labels, taxonomy)
     if len(classes) < 2:
-        raise DataError(f"there must be samples of at least two classes; there are samples of {len(classes)}")
+        few = "all are of one" if len(classes) else "no sample has a label"
+        raise DataError(f"the ridge head needs samples of at least two classes; {few}")
     sets = distinct_labels(labels, taxonomy)
     targets = torch.zeros(len(sets), len(classes), dtype=torch.float64)
     for column in sets.T:

@@ -193,11 +193,9 @@ class OpenedFile:
         try:
             return read()
         except FileNotFoundError:
-            raise TaxonomyError(f"the taxonomy file {str(self.path)!r} does not exist") from None
+            raise TaxonomyError("there is no such file") from None
         except OSError as error:
-            raise TaxonomyError(
-                f"the taxonomy file {str(self.path)!r} cannot be read: {error.strerror or error}"
-            ) from None
+            raise TaxonomyError(f"the file cannot be read: {error.strerror or error}") from None
         except ValueError as error:
             raise TaxonomyError(str(error)) from None
 
