@@ -137,8 +137,7 @@ class Suspects:
     def verdict(self) -> list[str]:
         """How many labels look wrong, and which pair of classes most of them are, a sentence each."""
         said = [f"{self._count()}."]
-        if self.contradicted.count is not None:
-            count = self.contradicted.count
+        if count := self.contradicted.count:
             said.append(f"For {count:,}, classifier and neighbours confidently agree on another class.")
         pairs = Counter(tuple(sorted((one.label, one.suggested))) for one in self.found if one.suggested)
         if pairs and (most := min(pairs.items(), key=lambda item: (-item[1], item[0])))[1] > 1:
@@ -156,7 +155,7 @@ class Suspects:
         """The first suspects as text in columns; the reasons can be left out."""
         shown = self.found[:top]
         if not shown:
-            return "no label looks wrong" if not self.found else f"{len(self.found):,} are not shown"
+            return f"{len(self.found):,} are not shown" if self.found else ""
         cells = [["score", "depth", "sample", "label", "suggested", "reason" if reasons else ""]]
         cells += [
             [

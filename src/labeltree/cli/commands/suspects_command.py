@@ -59,10 +59,10 @@ def run(arguments: list[str]) -> None:
         return
     print("\n".join(suspected.verdict()), end="\n\n")
     if words.full:
-        print(f"{suspected.table(20 if top is None else top)}\n\n{suspected.summary()}\n")
+        parts = [suspected.table(20 if top is None else top), suspected.summary()]
     else:
-        notes = "".join(f"{note}\n" for note in suspected.notes)
-        print(f"{suspected.table(10 if top is None else top, reasons=False)}\n{notes}")
+        parts = [suspected.table(10 if top is None else top, reasons=False), "\n".join(suspected.notes)]
+    print("".join(f"{part}\n\n" for part in parts if part), end="")
     print(f"table: {out}\njson:  {out.with_suffix('.json')}")
     if suspected.found and not words.full:
         print("the reasons are in the table; --full prints them, too")

@@ -440,10 +440,7 @@ def comparison_notes(result: Comparison) -> list[str]:
     single = [name for name, runs in result.methods.items() if len(runs) == 1]
     if single:
         names = ", ".join(f"'{name}'" for name in single)
-        notes.append(
-            f"Of {names} there is one run: what is said of it holds for that run. How much another seed "
-            f"would change is not in its interval."
-        )
+        notes.append(f"Intervals do not say how much another seed would change: one run each of {names}.")
     if several:
         notes.append(
             "Of methods with several runs, intervals and tests add the variance between runs to that of the "
