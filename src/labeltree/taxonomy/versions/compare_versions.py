@@ -168,9 +168,10 @@ class TaxonomyMapping:
     ) -> tuple[TaxonomyMapping, list[Guess]]:
         """The mapping that is certain from the two taxonomies alone, and what else is likely.
 
-        A node is matched to the one at the same path, to the accepted name that `synonyms` give it, or to the
-        one node of its name if that occurs once in each version. An inner node that is left goes where its
-        children went. What is left then counts as removed.
+        A node is matched to the one at the same path, to the accepted name that `synonyms` give it, to the
+        one with its id (if both versions have ids that they keep), or to the one node of its name if that
+        occurs once in each version. An inner node that is left goes where its children went. What is left
+        then counts as removed.
 
         Args:
             old: The old version.

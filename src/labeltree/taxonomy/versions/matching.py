@@ -1,4 +1,4 @@
-"""Find the nodes of one taxonomy in another: by path, by name, and by where their children went."""
+"""Find the nodes of one taxonomy in another: by path, by id, by name, and by where their children went."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from labeltree.taxonomy.tree import Taxonomy
 from labeltree.taxonomy.versions.change_entries import Guess
 from labeltree.taxonomy.versions.guesses import guesses_of
 from labeltree.taxonomy.versions.paired_names import PairedNames
+from labeltree.taxonomy.versions.stable_ids import match_ids
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,13 +56,15 @@ def match_nodes(source: Graph, target: Graph) -> Matching:
         >>> match_nodes(source, target)
         Matching(nodes=tensor([ 0, -1,  3, -1, -1, -1]), ambiguous=[3, 5])
     """
-    targets, ambiguous = _match(source, target)
-    return Matching(torch.tensor(targets), ambiguous)
+    places, _, ambiguous = _match(source, target)
+    return Matching(torch.tensor(places.tolist()), ambiguous)
 
 
-def _match(source: Graph, target: Graph) -> tuple[list[int], list[int]]:
+def _match(source: Graph, target: Graph) -> tuple[IntArray, IntArray, list[int]]:
+    """Places by path or name, those by path alone, and nodes whose name occurs several times."""
     both = PairedNames(source, target)
-    places = both.same_paths(source)
+    by_path = both.same_paths(source)
+    places = by_path.copy()
     here, there = (np.bincount(names[1:], minlength=both.count) for names in (both.old, both.new))
     only = np.zeros(both.count, dtype=np.int64)  # the node of a name that one node has
     only[both.new[1:]] = np.arange(1, len(target))
@@ -69,17 +72,20 @@ def _match(source: Graph, target: Graph) -> tuple[list[int], list[int]]:
     elsewhere = (places < 0) & (there[both.old] > 0)
     by_name = elsewhere & certain[both.old]
     places[by_name] = only[both.old[by_name]]
-    return places.tolist(), np.flatnonzero(elsewhere & ~by_name).tolist()
+    return places, by_path, np.flatnonzero(elsewhere & ~by_name).tolist()
 
 
 def match_versions(
     old: Taxonomy, new: Taxonomy, synonyms: Mapping[str, str]
 ) -> tuple[list[Nodes], list[Guess]]:
     """The targets of every old node that are certain, and guesses; see `TaxonomyMapping.between`."""
-    targets: list[Nodes] = [() if node < 0 else (node,) for node in _match(old, new)[0]]
+    places, by_path, _ = _match(old, new)
+    targets: list[Nodes] = [() if node < 0 else (node,) for node in places.tolist()]
     for node, there in enumerate(targets):  # a class called "other" is hardly the same one elsewhere
         if there and plain_name(old.names[node]) in _NO_CLASS and new.path(there[0]) != old.path(node):
             targets[node] = ()
+    for node, same in match_ids(old, new, by_path).items():
+        targets[node] = (same,)
     for name, accepted in synonyms.items():
         place = new.candidates(accepted)
         for node in old.candidates(name) if place else ():

@@ -1,0 +1,63 @@
+"""Match the nodes of two versions by the ids that both have, such as those of an ontology or a checklist."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from labeltree.taxonomy.name_texts import is_code
+from labeltree.taxonomy.numbering import IntArray
+from labeltree.taxonomy.taxonomy_graph import Graph
+
+__all__ = ["match_ids"]
+
+_ASKED = 1000  # nodes whose ids show whether ids are kept from version to version
+_CHANGED = 0.01  # so many of them may have another id
+
+
+def match_ids(old: Graph, new: Graph, places: IntArray) -> dict[int, int]:
+    """The new node of each old one without a place whose id, now or formerly, is that of one new node.
+
+    Ids are aliases that are codes (`is_code`). They count if nodes at the same path have the same ids: the
+    numbers of a list, which change when a line is added, do not.
+
+    Args:
+        old: The old version.
+        new: The new version.
+        places: `(num_nodes,)` new node at the path of each old one, −1 for none.
+    """
+    left = np.flatnonzero(places < 0)
+    if not (old.aliases and new.aliases and len(left)):
+        return {}
+    placed = np.flatnonzero(places > 0)
+    asked = placed[np.linspace(0, len(placed) - 1, min(_ASKED, len(placed))).astype(int)]
+    ids = {node: _ids(old.aliases[node]) for node in [*left.tolist(), *asked.tolist()]}
+    wanted = {each for several in ids.values() for each in several}
+    here, there = (_owners(version.aliases, wanted) for version in (old, new))
+    same = differing = 0
+    for node in asked.tolist():
+        if now := _ids(new.aliases[places[node]]):
+            same += bool(ids[node] & now)
+            differing += bool(ids[node]) and not ids[node] & now
+    if differing > _CHANGED * same:
+        return {}
+    matched = {}
+    for node in left.tolist():
+        targets = {there[each] for each in ids[node] if here[each] == node and there.get(each, 0) > 0}
+        if node and len(targets) == 1:
+            matched[node] = targets.pop()
+    return matched
+
+
+def _ids(aliases: Sequence[str]) -> set[str]:
+    return {alias for alias in aliases if is_code(alias)}
+
+
+def _owners(aliases: Sequence[Sequence[str]], wanted: set[str]) -> dict[str, int]:
+    """The node of each wanted alias; −1 for several nodes."""
+    owners: dict[str, int] = {}
+    for node, several in enumerate(aliases):
+        for alias in wanted.intersection(several):
+            owners[alias] = -1 if alias in owners else node
+    return owners
