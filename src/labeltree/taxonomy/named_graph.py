@@ -102,6 +102,11 @@ class NamedGraph:
         given = self._given_aliases
         return tuple(tuple(given[i]) for i in self.numbering.order.tolist()) if len(given) else ()
 
+    def aliases_of(self, node: int) -> Sequence[str]:
+        """What else one node is called, without the memory of `aliases`."""
+        given = self._given_aliases
+        return given[self.numbering.order[node]] if len(given) else ()
+
     @cached_property
     def main_parent(self) -> Tensor:
         """(N,) the parent nearest the root, ties going to the first; -1 for the root."""

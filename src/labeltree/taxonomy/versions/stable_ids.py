@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from labeltree.taxonomy.name_texts import is_code
@@ -27,37 +25,35 @@ def match_ids(old: Graph, new: Graph, places: IntArray) -> dict[int, int]:
         new: The new version.
         places: `(num_nodes,)` new node at the path of each old one, −1 for none.
     """
-    left = np.flatnonzero(places < 0)
-    if not (old.aliases and new.aliases and len(left)):
-        return {}
+    left = np.flatnonzero(places < 0).tolist()
     placed = np.flatnonzero(places > 0)
-    asked = placed[np.linspace(0, len(placed) - 1, min(_ASKED, len(placed))).astype(int)]
-    ids = {node: _ids(old.aliases[node]) for node in [*left.tolist(), *asked.tolist()]}
-    wanted = {each for several in ids.values() for each in several}
-    here, there = (_owners(version.aliases, wanted) for version in (old, new))
+    asked = placed[np.linspace(0, len(placed) - 1, min(_ASKED, len(placed))).astype(int)].tolist()
+    ids = {node: _ids(old, node) for node in [*left, *asked]}
+    owners = _owners(new, {each for several in ids.values() for each in several})
     same = differing = 0
-    for node in asked.tolist():
-        if now := _ids(new.aliases[places[node]]):
+    for node in asked:
+        if ids[node] and (now := _ids(new, int(places[node]))):
             same += bool(ids[node] & now)
-            differing += bool(ids[node]) and not ids[node] & now
+            differing += not ids[node] & now
     if differing > _CHANGED * same:
         return {}
     matched = {}
-    for node in left.tolist():
-        targets = {there[each] for each in ids[node] if here[each] == node and there.get(each, 0) > 0}
-        if node and len(targets) == 1:
+    for node in left:
+        targets = {owners[each] for each in ids[node] if owners.get(each, 0) > 0}
+        if len(targets) == 1:
             matched[node] = targets.pop()
     return matched
 
 
-def _ids(aliases: Sequence[str]) -> set[str]:
-    return {alias for alias in aliases if is_code(alias)}
+def _ids(version: Graph, node: int) -> set[str]:
+    return {alias for alias in version.aliases_of(node) if is_code(alias)}
 
 
-def _owners(aliases: Sequence[Sequence[str]], wanted: set[str]) -> dict[str, int]:
+def _owners(version: Graph, wanted: set[str]) -> dict[str, int]:
     """The node of each wanted alias; −1 for several nodes."""
     owners: dict[str, int] = {}
-    for node, several in enumerate(aliases):
-        for alias in wanted.intersection(several):
-            owners[alias] = -1 if alias in owners else node
+    for node in range(len(version)) if wanted else ():
+        for alias in version.aliases_of(node):
+            if alias in wanted:
+                owners[alias] = -1 if alias in owners else node
     return owners
