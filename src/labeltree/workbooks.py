@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import zipfile
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +100,7 @@ def _table(sheet: Any) -> tuple[pa.Table | None, list[str]]:
 
     notes: list[str] = []
     rows = _rows(sheet, notes)
-    start = [row for row, _ in zip(rows, range(_TITLES), strict=False)]
+    start = list(islice(rows, _TITLES))
     if not start:
         return None, []
     width = max(len(cells) for _, cells in start)

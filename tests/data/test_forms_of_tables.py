@@ -411,3 +411,15 @@ def test_what_is_written_is_read(tmp_path_factory, rows, separator, encoding):
     assert table.columns == ["text", "label", "source"]
     read = [[cell.as_py() for cell in table.arrow.column(place)] for place in range(3)]
     assert [tuple(cell or "" for cell in row) for row in zip(*read, strict=True)] == rows
+
+
+@pytest.mark.parametrize("above", [0, 1])
+@pytest.mark.parametrize("count", [254, 255, 256, 257, 600])
+def test_a_sheet_of_any_length_has_all_its_rows(tmp_path, count, above):
+    """Also where the rows end among which the header is sought."""
+    words = [(f"words {i}", "a") for i in range(count)]
+    write_workbook(
+        tmp_path / "t.xlsx", {"A": [*[("Prices of the year",)] * above, ("text", "label"), *words]}
+    )
+    table, _ = workbooks.read_sheet(tmp_path / "t.xlsx")
+    assert table["text"].to_pylist() == [text for text, _ in words]
