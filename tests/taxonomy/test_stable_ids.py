@@ -74,3 +74,26 @@ def test_numbers_that_are_counted_anew_match_nothing(tmp_path: Path, named: str)
     new = ontology(tmp_path / "new.obo", counted)
     path = next(old.path_name(int(node)) for node in old.leaves if old.names[int(node)] == named)
     assert changes(old, new) == {path: path.partition("/")[0]}  # it is gone
+
+
+@pytest.mark.parametrize("shared", [0, 9])
+def test_numbers_of_other_lists_match_nothing(tmp_path: Path, shared: int) -> None:
+    """Two lists of classes that have few names in common, or none, and the same numbers."""
+    lists = []
+    for which in ("one", "other"):
+        path = tmp_path / f"{which}.txt"
+        names = [f"{'same' if place < shared else which} {place}x" for place in range(40)]
+        path.write_text("".join(f"{place} {name}\n" for place, name in enumerate(names)), "utf-8")
+        lists.append(Taxonomy.from_file(path))
+    old, new = lists
+    assert old.aliases[1] == ("0",)
+    mapping, guesses = TaxonomyMapping.between(old, new)
+    assert not guesses
+    assert sum(bool(targets) and targets[0] > 0 for targets in mapping.targets) == shared
+
+
+def test_numbers_that_are_kept_are_ids(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.txt", tmp_path / "new.txt"
+    old.write_text("".join(f"{place} class {place}x\n" for place in range(40)), "utf-8")
+    new.write_text(old.read_text("utf-8").replace("class 7x", "seventh"), "utf-8")
+    assert changes(Taxonomy.from_file(old), Taxonomy.from_file(new)) == {"class 7x": "seventh"}

@@ -12,13 +12,15 @@ __all__ = ["match_ids"]
 
 _ASKED = 1000  # nodes whose ids show whether ids are kept from version to version
 _CHANGED = 0.01  # so many of them may have another id
+_SURE = 10  # nodes with the same number, by which numbers are known to be ids
 
 
 def match_ids(old: Graph, new: Graph, places: IntArray) -> dict[int, int]:
     """The new node of each old one without a place whose id, now or formerly, is that of one new node.
 
-    Ids are aliases that are codes (`is_code`). They count if nodes at the same path have the same ids: the
-    numbers of a list, which change when a line is added, do not.
+    Ids are aliases that are codes (`is_code`). They count if nodes at the same path have the same ids, at
+    least one, or ten if they are plain numbers: the numbers of a list, which change when a line is added, do
+    not, nor do those of lists that have nothing to do with each other.
 
     Args:
         old: The old version.
@@ -35,11 +37,12 @@ def match_ids(old: Graph, new: Graph, places: IntArray) -> dict[int, int]:
         if ids[node] and (now := _ids(new, int(places[node]))):
             same += bool(ids[node] & now)
             differing += not ids[node] & now
-    if differing > _CHANGED * same:
+    if not same or differing > _CHANGED * same:
         return {}
     matched = {}
     for node in left:
-        targets = {owners[each] for each in ids[node] if owners.get(each, 0) > 0}
+        known = [each for each in ids[node] if owners.get(each, 0) > 0]
+        targets = {owners[each] for each in known if same >= _SURE or not each.isdecimal()}
         if len(targets) == 1:
             matched[node] = targets.pop()
     return matched
