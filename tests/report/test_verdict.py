@@ -49,6 +49,12 @@ def test_the_most_frequent_pair_counts_both_directions() -> None:
     )
 
 
+def test_one_sample_and_one_mistake_of_a_kind_are_singular() -> None:
+    said = evaluation_verdict(answered({"boot": ["boot"]}))
+    assert said[0].startswith("Of 1 test sample, 100.0\u202f% gets exactly the right class (")
+    assert " Only 1 sample: " in said[0]
+
+
 def test_a_flat_taxonomy_has_no_branch_to_stay_in() -> None:
     flat = Taxonomy.from_paths([("shirt",), ("dress",), ("boot",)])
     said = evaluation_verdict(answered({"shirt": ["dress"] * 7, "dress": ["dress"] * 20}, flat))

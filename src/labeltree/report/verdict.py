@@ -31,9 +31,10 @@ def evaluation_verdict(
     top1, count = main.answer_score("top1"), main.errors.samples
     if math.isnan(top1):
         return [f"How often the {samples} get the right class is not defined here."]
-    few = f" Only {count:,} {samples}: this is a rough figure." if count < FEW_CASES else ""
+    one = samples.removesuffix("s")
+    few = f" Only {plural(count, one)}: this is a rough figure." if count < FEW_CASES else ""
     good = (
-        f"Of {count:,} test {samples}, {percent(top1)} get exactly the right class "
+        f"Of {plural(count, f'test {one}')}, {percent(top1)} get{'s' * (count == 1)} exactly the right class "
         f"({_how_sure(main, count, result.settings.confidence)}).{few}"
     )
     return [good, *filter(None, [added_by_training(result, differences, shares=False), _mistakes(result)])]
@@ -67,10 +68,11 @@ def _mistakes(result: EvaluationResult) -> str:
         said = f"{count:,} of {errors.errors:,} mistakes are {first} ↔ {second}"
         return f"{said}{near if count < errors.errors else ''}."
     worst = max(errors.nodes, key=lambda node: node.errors_here)
+    only = worst.errors_here == 1
     where = (
-        f"confuse classes of '{split_path(worst.path)[-1]}'"
+        f"{'confuses' if only else 'confuse'} classes of '{split_path(worst.path)[-1]}'"
         if worst.depth
-        else "are in the wrong main branch"
+        else f"{'is' if only else 'are'} in the wrong main branch"
     )
     return f"{worst.errors_here:,} of {errors.errors:,} mistakes {where}{near if worst.depth else ''}."
 
