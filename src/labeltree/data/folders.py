@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -86,10 +86,10 @@ def open_folder(
     said = [left_out(others)] if others else []
     is_given = taxonomy is not None
     if taxonomy is None:
-        taxonomy = _taxonomy(folders, root, missing)
+        taxonomy, notes = _taxonomy(folders, root, missing)
         said += _without_images(empty)
         said += _note_beside_splits({path[0] for path in folders}) if split is None else []
-        said += [twins_sentence(twins)] if (twins := _composed(folders)) else []
+        said += notes
     by_folder = {path: _node(taxonomy, path, top) for path in dict.fromkeys(image.folders for image in files)}
     said += note_other_form(by_folder, by_folder.values(), taxonomy) if is_given else []
     unused = _coarser(taxonomy, [image.folders for image in files])
@@ -169,25 +169,24 @@ def folder_labels(root: str | Path) -> tuple[Taxonomy, Tensor]:
     """The taxonomy and the labels `(n,)` that `open_folder` gives a folder of images; no image is read."""
     top = Path(os.path.abspath(root))
     images, folders, _, _ = _images_and_folders(top)
-    taxonomy = _taxonomy(folders, root, MissingNames(()))
-    if twins := _composed(folders):
-        _log.warning("labeltree: %s: %s", root, twins_sentence(twins))
+    taxonomy, notes = _taxonomy(folders, root, MissingNames(()))
+    for note in notes:
+        _log.warning("labeltree: %s: %s", root, note)
     return taxonomy, torch.tensor([_node(taxonomy, image.folders, top) for image in images])
 
 
-def _taxonomy(folders: list[tuple[str, ...]], root: str | Path, missing: MissingNames) -> Taxonomy:
+def _taxonomy(
+    folders: list[tuple[str, ...]], root: str | Path, missing: MissingNames
+) -> tuple[Taxonomy, list[str]]:
+    """The taxonomy, and a note on folders whose names differ in the composition of accents alone."""
     if not folders:
         raise DataError(f"the images of '{root}' lie in no folders below it; folders are the labels")
     labels = dict.fromkeys(path[: missing.place(path)[0]] for path in folders)
     if not any(labels):
         raise DataError(f"all folders of '{root}' are among missing_labels: no class is left")
-    composed = _composed(folders)
-    return Taxonomy.from_paths([composed.get(name, name) for name in label] for label in labels if label)
-
-
-def _composed(folders: Iterable[tuple[str, ...]]) -> dict[str, str]:
-    """How folders are called whose names some systems compose otherwise than others do."""
-    return compose_twins(name for path in folders for name in path)
+    composed = compose_twins(name for path in folders for name in path)
+    taxonomy = Taxonomy.from_paths([composed.get(name, name) for name in label] for label in labels if label)
+    return taxonomy, [twins_sentence(composed)] if composed else []
 
 
 def _images_and_folders(

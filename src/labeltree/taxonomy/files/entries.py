@@ -1,7 +1,8 @@
 """Named nodes and their edges, not yet numbered: collected from edges, paths or folders."""
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -307,7 +308,11 @@ def merge_twins(entries: Entries) -> Entries:
     names = [composed.get(name, name) for name in entries.names]
     merged = list(range(len(names)))
     first: dict[tuple[tuple[int, ...], str], int] = {}
-    for node in _parents_first(above):
+    try:
+        order = list(TopologicalSorter(dict(enumerate(above))).static_order())
+    except CycleError:
+        return entries  # numbering says where the circle is
+    for node in order:
         key = tuple(sorted({merged[parent] for parent in above[node]})), names[node]
         other = first.setdefault(key, node)
         if (above[other], entries.names[other]) != (above[node], entries.names[node]):
@@ -326,22 +331,6 @@ def merge_twins(entries: Entries) -> Entries:
         aliases=list(map(tuple, further)) if entries.aliases else (),
         notes=(*entries.notes, twins_sentence(composed)),
     )
-
-
-def _parents_first(above: Sequence[Sequence[int]]) -> Iterator[int]:
-    """The nodes, each after its parents; those of a circle, and below one, are left out."""
-    below: list[list[int]] = [[] for _ in above]
-    waiting = list(map(len, above))
-    for node, parents in enumerate(above):
-        for parent in parents:
-            below[parent].append(node)
-    free = [node for node, count in enumerate(waiting) if not count]
-    for node in free:  # grows while it is walked through
-        yield node
-        for child in below[node]:
-            waiting[child] -= 1
-            if not waiting[child]:
-                free.append(child)
 
 
 def entries_from_folders(path: str | os.PathLike[str], root_name: str = "root") -> Entries:

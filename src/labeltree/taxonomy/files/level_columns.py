@@ -9,7 +9,6 @@ from labeltree.taxonomy.files.codes_of_classes import are_numbers, look_like_cod
 
 __all__ = [
     "CODES",
-    "ID_NAMES",
     "TEXTS",
     "TITLES",
     "LevelColumn",
@@ -18,10 +17,11 @@ __all__ = [
     "find_levels",
     "is_header",
     "is_reversed",
+    "names_id",
     "plain_words",
 ]
 
-ID_NAMES = {
+_ID_NAMES = {
     *("id", "ids", "index", "idx", "key", "uuid", "wnid", "mid", "no", "number", "#", ""),
     *("classid", "classidx", "classindex", "labelid", "categoryid", "nodeid", "taxonid", "speciesid"),
 }
@@ -156,6 +156,11 @@ def _have_digits(rows: Sequence[Sequence[str]], place: int) -> bool:
     return all(any(map(str.isdigit, row[place])) for row in rows if row[place])
 
 
+def names_id(name: str) -> bool:
+    """Whether a column is called as ids are: `id`, `class_idx`, `#`."""
+    return re.sub(r"[ _.-]", "", name.casefold()) in _ID_NAMES
+
+
 def plain_words(name: str) -> set[str]:
     """The words of a column's name in lower case: `FamilyCode` is family and code."""
     return {word.casefold() for word in _WORD.findall(name)}
@@ -215,7 +220,7 @@ def _id_columns(
         for level in levels
         if not level.further
         and (
-            re.sub(r"[ _.-]", "", header[level.names].casefold()) in ID_NAMES
+            names_id(header[level.names])
             or are_numbers([row[level.names] for row in rows])
             or all(_MID.fullmatch(row[level.names]) for row in rows)
         )

@@ -15,11 +15,11 @@ from labeltree.taxonomy.files.codes_of_classes import (
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
 from labeltree.taxonomy.files.level_columns import (
     CODES,
-    ID_NAMES,
     LevelColumn,
     find_levels,
     is_header,
     is_reversed,
+    names_id,
     plain_words,
 )
 from labeltree.taxonomy.files.opened_file import FileTable, OpenedFile
@@ -243,7 +243,8 @@ def _path_column(file: OpenedFile) -> tuple[int, Breadcrumbs] | None:
 
 
 def _names_ids(column: str) -> bool:
-    return re.sub(r"[ _.-]", "", column.casefold()) in ID_NAMES or bool(plain_words(column) & CODES)
+    """Whether a column is called as ids or codes are."""
+    return names_id(column) or bool(plain_words(column) & CODES)
 
 
 def entries_from_code_column(file: OpenedFile) -> Entries | None:
