@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta, norm, t
+from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 
 __all__ = [
     "FEWEST_GROUPS",
@@ -91,7 +91,7 @@ def interval_ends(
     tail = (1 - confidence) / 2
     with np.errstate(invalid="ignore", divide="ignore"):
         widening = np.sqrt(groups / (groups - 1))
-        reach = widening * t.ppf(1 - tail, groups - 1)
+        reach: Floats = widening * stdtrit(groups - 1, 1 - tail)
         bias = np.zeros_like(value) if acceleration is None else _bias(draws, value)
         skew = np.zeros_like(value) if acceleration is None else acceleration
         ends = [_quantiles(draws, _adjusted(bias, skew, side * reach)) for side in (-1.0, 1.0)]
@@ -126,7 +126,7 @@ def _like_samples(
     count = np.where(inside, value * (1 - value) / safe**2, 1.0)
     alike = binomial_ends(np.where(inside, value, 0.5), count, confidence)
     few = groups <= _FEW_GROUPS
-    reach = np.where(few, t.ppf((1 + confidence) / 2, np.maximum(groups - 1, 1)) * error, np.nan)
+    reach = np.where(few, stdtrit(np.maximum(groups - 1, 1), (1 + confidence) / 2) * error, np.nan)
     ends = []
     for end, own, side, outer in ((low, alike[0], -1, np.fmin), (high, alike[1], 1, np.fmax)):
         near = inside & (np.minimum(value, 1 - value) < _NEAR) & ~few
@@ -139,8 +139,8 @@ def binomial_ends(value: Floats, count: Floats, confidence: float) -> tuple[Floa
     """Ends of the exact binomial interval (Clopper & Pearson 1934) of shares `(m,)` of so many units."""
     tail = (1 - confidence) / 2
     hits, misses = value * count, (1 - value) * count
-    low = np.where(hits > 0, beta.ppf(tail, hits, misses + 1), 0.0)
-    high = np.where(misses > 0, beta.ppf(1 - tail, hits + 1, misses), 1.0)
+    low = np.where(hits > 0, betaincinv(hits, misses + 1, tail), 0.0)
+    high = np.where(misses > 0, betaincinv(hits + 1, misses, 1 - tail), 1.0)
     return low, high
 
 
@@ -161,7 +161,7 @@ def _bias(draws: Floats, value: Floats) -> Floats:
     below = (draws < value - margin).sum(axis=0) + 0.5 * (np.abs(draws - value) <= margin).sum(axis=0)
     # limited to the fractions that this number of draws can resolve
     share = np.clip(below / np.maximum(known, 1), 1 / (known + 1), known / (known + 1))
-    bias: Floats = norm.ppf(share)
+    bias: Floats = ndtri(share)
     return bias
 
 
@@ -188,7 +188,7 @@ def _adjusted(bias: Floats, acceleration: Floats, reach: Floats) -> Floats:
     """The quantile level of the draws that replaces the normal quantile `reach`."""
     moved = bias + reach
     room = 1 - acceleration * moved
-    level: Floats = norm.cdf(bias + moved / np.where(room > 0, room, np.nan))
+    level: Floats = ndtr(bias + moved / np.where(room > 0, room, np.nan))
     # with too much skew the formula is not defined; use the last draw
     return np.where(room > 0, level, (moved > 0).astype(np.float64))
 
@@ -285,7 +285,7 @@ def proportion_interval(value: Floats, outcomes: Floats, of: Clusters, confidenc
     alone, agree = outcomes == of.groups, (value <= 0) | (value >= 1)
     with np.errstate(invalid="ignore", divide="ignore"):
         certain = np.minimum(of.groups - 1, np.maximum(2 * of.rarer, 1))
-        few = t.ppf(tail, outcomes - 1) / t.ppf(tail, certain)
+        few = stdtrit(outcomes - 1, tail) / stdtrit(certain, tail)
         independent = np.where(of.variance > 0, value * (1 - value) / of.variance * few**2, np.inf)
         effective = np.where(agree, of.even, np.clip(independent, of.even, np.maximum(outcomes, of.even)))
         low, high = binomial_ends(value, np.where(alone, outcomes, effective), confidence)

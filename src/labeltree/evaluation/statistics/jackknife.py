@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from labeltree.evaluation.statistics.interval_ends import FEWEST_GROUPS, SAME, Floats, Interval, binomial_ends
 
@@ -62,7 +62,7 @@ def jackknife(
         mean = np.where(known, left, 0.0).sum(axis=0) / count
         squares = np.where(known, np.square(left - mean), 0.0).sum(axis=0)
         error = np.sqrt(squares * (count - 1) / count)
-        reach = error * t.ppf((1 + confidence) / 2, np.minimum(count, groups) - 1)
+        reach = error * stdtrit(np.minimum(count, groups) - 1, (1 + confidence) / 2)
     few = (np.minimum(count, groups) < FEWEST_GROUPS) | np.isnan(value)
     error = np.where(few, np.nan, error)
     low, high = (

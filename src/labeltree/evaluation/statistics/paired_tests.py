@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binomtest, t
+from scipy.special import stdtr, stdtrit
+from scipy.stats import binomtest
 
 from labeltree.evaluation.statistics.bootstrap import GroupSums
 from labeltree.evaluation.statistics.interval_ends import SAME, Floats, divided
@@ -192,9 +193,9 @@ def across_runs(
         parts = [variance**2 / freedom for variance, freedom in zip(variances, freedoms, strict=True)]
         freedom = np.where(some, total**2 / np.sum(parts, axis=0), freedoms[0])
         error = np.sqrt(total)
-        reach = np.where(some, error * t.ppf(1 - (1 - confidence) / 2, freedom), np.nan)
+        reach = np.where(some, error * stdtrit(freedom, 1 - (1 - confidence) / 2), np.nan)
         p = np.where(
-            some, 2 * t.sf(np.abs(value) / error, freedom), np.where(np.abs(value) <= SAME, 1.0, np.nan)
+            some, 2 * stdtr(freedom, -np.abs(value) / error), np.where(np.abs(value) <= SAME, 1.0, np.nan)
         )
     return Parts(value - reach, value + reach, error, freedom, p)
 
