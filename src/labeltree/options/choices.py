@@ -14,6 +14,7 @@ __all__ = [
     "FeatureGeometry",
     "Form",
     "Format",
+    "GeometryName",
     "IndexGeometry",
     "LeaveGroupOut",
     "Linkage",
@@ -75,6 +76,7 @@ Form = Literal[
 ]
 """What a taxonomy file holds."""
 Format = Literal["table", "csv", "json"]
+GeometryName = Literal["sphere", "euclidean", "poincare"]
 IndexGeometry = Literal["cosine", "euclidean", "poincare"]
 LeaveGroupOut = Literal["auto", "always", "never"]
 """Whether the samples of a query's own group are left out of its results."""

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 from labeltree.evaluation import EvaluationResult, MethodResult
-from labeltree.evaluation.chosen_samples import FEW_CASES
+from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.report.compare_answers import Differences, added_by_training
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy.naming import last_names, split_path

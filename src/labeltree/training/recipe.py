@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from labeltree.atomic import atomic_write
-from labeltree.options.choices import ClassifierChoice, SamplerName
+from labeltree.options.choices import ClassifierChoice, GeometryName, SamplerName
 from labeltree.training.recipe_settings import check_idle, check_kinds, flatten, numbers, value_of
 
 __all__ = [
@@ -385,7 +385,7 @@ class Recipe:
     label_noise: float = 0.0
     unseen_classes: int | float | list[str] | str | None = None
     unseen_depth: int | None = None
-    geometry: Literal["auto", "sphere", "euclidean", "poincare"] = "auto"
+    geometry: Literal["auto", GeometryName] = "auto"
     curvature: float = -1.0
     encoder: str = "auto"
     pretrained: bool | None = None

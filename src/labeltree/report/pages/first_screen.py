@@ -13,7 +13,7 @@ from torch import Tensor
 
 from labeltree.decisions.kept_promises import calibrated_units, is_kept, may_be_kept
 from labeltree.evaluation import EvaluationResult
-from labeltree.evaluation.chosen_samples import FEW_CASES
+from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
 from labeltree.evaluation.result import Bounds
 from labeltree.report.charts.tree_colours import main_branches
