@@ -290,8 +290,8 @@ def _explained(name: str) -> Iterator[None]:
             reason = f"{error_kind(cause)}; try again later"
         else:
             raise DataError(
-                f"{hub_host()} cannot be reached, or broke off ({error_kind(error)}); '{name}' is as before, "
-                "and the same command tries again"
+                f"{hub_host()} cannot be reached, or broke off ({error_kind(error)}); a model appears "
+                "there as a whole or not at all, and the same command tries again"
             ) from error
         raise DataError(f"{hub_host()} does not take '{name}': {reason}") from error
 
