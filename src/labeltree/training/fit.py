@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
-_FIRST_RANK = "LABELTREE_FIRST_RANK"  # process id of the first rank, for the ranks it starts
+_FIRST_RANK = "_LABELTREE_FIRST_RANK"  # process id of the first rank, for the ranks it starts
 _PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 _log = logging.getLogger("labeltree.data")
 
