@@ -13,7 +13,7 @@ from labeltree import installation
 
 SOURCE = Path(labeltree.__file__).parent
 PAGE = (Path(__file__).parents[2] / "docs" / "environment.md").read_text("utf-8")
-NAME = re.compile(r"_?[A-Z][A-Z0-9]{2,}(?:_[A-Z0-9]+)*")
+NAME = re.compile(r"(?=.{3})_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
 # Variables of these are also known by messages and settings that name them.
 LIBRARIES = "AWS CUDA HF LABELTREE MLFLOW PG QDRANT TRITON WANDB XDG"
 # Reads of a variable whose name the user gives, by file.
