@@ -229,6 +229,10 @@ def test_what_may_not_be_sent_is_refused_before_the_hub_is_asked(
     refuse(lambda: lt.push(folder, NAME), "was calibrated after its export, and names the samples", RunError)
     (folder / "decisions.json").write_text(json.dumps(decisions))
 
+    (folder / "extensions" / "1").mkdir(parents=True)
+    refuse(lambda: lt.push(folder, NAME), "was extended after its export", RunError)
+    shutil.rmtree(folder / "extensions")
+
     home = tmp_path / "home" / "jane"
     monkeypatch.setenv("HOME", str(home))
     card = folder / "README.md"
@@ -284,6 +288,16 @@ def test_what_the_hub_does_not_take(
     refuse(lambda: lt.push(folder, "jane/unseen"), "does not take 'jane/unseen': status 503; try again later")
 
 
+def test_a_card_without_first_lines_gets_some(hub: StandIn, folder: Path) -> None:
+    for card in ("no lines", "---\nnot ended\n", "---\ntags: [a]\nlicense: mit\n---\n# Birds\n"):
+        (folder / "README.md").write_text(card)
+        lt.push(folder, NAME, license="cc-by-4.0")
+        said = (content_of(hub) / "README.md").read_text()
+        assert said.startswith("---\n")
+        assert said.count("license: ") == 1
+        assert "license: cc-by-4.0\n---\n" in said
+
+
 @pytest.mark.parametrize("name", ["jane/nothing", "john/birds"])
 def test_a_repository_that_is_not_there(hub: StandIn, name: str, tmp_path: Path) -> None:
     refuse(lambda: lt.pull(name, out=tmp_path / "out"), f"has no repository '{name}' that you may see")
@@ -304,6 +318,9 @@ def test_what_was_changed_on_the_way_or_there_is_refused(
     known.harmed = True
     refuse(lambda: lt.pull(NAME, out=out), "came damaged: its digest is not what 127.0.0.1 says")
     known.harmed = False
+    known.cut = 100
+    refuse(lambda: lt.pull(NAME, out=out), "was cut short .*; the same command tries again")
+    known.cut = None
     known.gated = True
     refuse(lambda: lt.pull(NAME, out=out), "access to 'jane/birds' is restricted")
     known.gated = False

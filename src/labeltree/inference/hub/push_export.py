@@ -33,13 +33,14 @@ from labeltree.links import refuse_links
 from labeltree.models.hub_answers import error_kind, hub_host, quiet_hub
 from labeltree.models.hub_cache import HubName
 from labeltree.offline import offline
+from labeltree.options.choices import ExportFormat
 from labeltree.options.hub_options import PushOptions
 from labeltree.options.schema import as_place
 from labeltree.runs import RunFolder
 
 __all__ = ["Pushed", "push_export"]
 
-_FORMATS = ("safetensors",)
+_FORMATS: tuple[ExportFormat, ...] = ("safetensors",)
 _TEXTS = (".json", ".md", ".py", ".txt")
 _LICENCE = re.compile(r"[A-Za-z0-9][\w.+-]*")
 _SNIPPET = 'lt.load(".")'
@@ -147,6 +148,11 @@ def _read(folder: Path, hub: HubName, licence: str | None) -> dict[str, Path | b
     names = sent_files(_files_below(folder))
     check_export(folder, what, again)
     run = RunFolder(folder)
+    if run.extensions:
+        raise RunError(
+            f"{what} was extended after its export; 'labeltree export {typed(folder)} --out NEW' makes a "
+            "folder that answers with the new classes"
+        )
     if run.decisions.is_file():
         on = json.loads(run.decisions.read_text("utf-8")).get("calibrated_on", EXPORTED)
         if on not in (EXPORTED, "validation samples"):
@@ -172,9 +178,10 @@ def _files_below(folder: Path) -> list[str]:
 
 def _name_licence(card: str, licence: str | None) -> str:
     """A card that names the licence in its front matter."""
-    begin, front, text = ["", "", card] if not card.startswith("---\n") else card.split("---\n", 2)
     if licence is None:
         return card
+    parts = card.split("---\n", 2)
+    begin, front, text = parts if card.startswith("---\n") and len(parts) == 3 else ["", "", card]
     kept = [line for line in front.splitlines() if not re.match(r"(# )?license:", line)]
     return "\n".join([f"{begin}---", *kept, f"license: {licence}", "---", ""]) + text
 
