@@ -358,8 +358,8 @@ class Recipe:
         num_nodes: Number of machines; one process for each device is started by `torchrun` or SLURM's
             `srun`.
         workers: Loader processes; 0 = load in the training process, best for small images.
-        logger: a logger of Lightning that writes to disk, beside `history.csv`: `tensorboard`, `mlflow`
-            or `none`.
+        logger: a logger of Lightning that writes to disk, beside `history.csv`: `tensorboard`, `mlflow`,
+            `wandb` (Weights & Biases) or `none`.
         logger_folder: Folder of its logs; None = `logs` in the run folder.
         checkpoint_minutes: Save the training state this often within an epoch; always at its end.
         channels_last: Memory format of images and weights.
@@ -435,7 +435,7 @@ class Recipe:
     devices: int = 1
     num_nodes: int = 1
     workers: int = 0
-    logger: Literal["none", "tensorboard", "mlflow"] = "none"
+    logger: Literal["none", "tensorboard", "mlflow", "wandb"] = "none"
     logger_folder: str | None = None
     checkpoint_minutes: float = 2.0
     channels_last: bool = True
