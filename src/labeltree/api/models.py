@@ -120,7 +120,7 @@ def predict(options: PredictOptions) -> Answered | BulkDone:
         LabeltreeError: If the run, the samples or the costs are missing, unreadable or unsuitable.
         ValueError: If an option is not valid, or does not go with others.
     """
-    options = options.with_folder_as_data()
+    options = options.with_data()
     if (done := _bulk_done(options)) is not None:
         return done
     from labeltree.inference.predict import answer
@@ -148,7 +148,7 @@ def zero_shot(options: ZeroShotOptions) -> Answered:
     from labeltree.api.taxonomies import as_tree, open_taxonomy
     from labeltree.inference.by_name.zero_shot import answer_by_names
 
-    options = options.with_folder_as_data()
+    options = options.with_data()
     form, name = options.format, str(options.taxonomy)
     answered = answer_by_names(options, as_tree(name, open_taxonomy(name)[0]))
     if options.out is not None:

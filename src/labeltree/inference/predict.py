@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
-from labeltree.data.opening_sources import is_vector_file
 from labeltree.decisions import METRIC_COSTS, Answers, DecisionRule, Promise, TreeCost, read_costs
 from labeltree.decisions.answers import answer_scores
 from labeltree.decisions.drift import FEWEST, Drift
@@ -475,12 +474,6 @@ def _pairs(decider: Decider, request: Request) -> NamedSamples:
 def _open(decider: Decider, request: Request, per: str | None = None) -> NamedSamples:
     if request.named is not None:
         return request.named
-    if request.images and decider.run.network.modality == "vector":
-        if len(request.images) > 1 or request.texts:
-            raise DataError("the run reads vectors: name one file of them, such as features.npz")
-        if not is_vector_file(request.images[0]):
-            open_images(decider.run, request.images)  # says what the run reads
-        request = replace(request, images=(), data=request.images[0])
     if request.images and request.texts:
         return _pairs(decider, request)
     if request.images:

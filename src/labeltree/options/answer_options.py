@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from labeltree.checks import check_choice
+from labeltree.file_kinds import is_data_file
 from labeltree.options.choices import Counted, Format, Method, Modality, Optimised
 from labeltree.options.schema import Option, Options, Place
 from labeltree.options.shared import (
@@ -253,6 +254,22 @@ class AnswerFile(Options):
         ),
     ] = None
 
+    def find_data(self, given: Sequence[Place], places: Sequence[Place]) -> Place | None:
+        """The one of some places that holds many samples, such as a folder or a table; None without one.
+
+        Args:
+            given: All that is to be answered for.
+            places: The files and folders among it.
+
+        Raises:
+            OptionError: If there is more to answer for.
+        """
+        place = next((place for place in places if Path(place).is_dir() or is_data_file(place)), None)
+        if place is not None and len(given) > 1:
+            what = "a folder" if Path(place).is_dir() else "a file of many samples"
+            raise self.refusal(f"'{place}' is {what}; answer for it alone")
+        return place
+
     @property
     def format(self) -> Format:
         """The format of the answers: the given one, else that of the file's name, else a table."""
@@ -285,7 +302,11 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
 
     run: Run
     images: Annotated[
-        Sequence[Place], Option("image files, a folder of them, or a file of vectors", positional=True)
+        Sequence[Place],
+        Option(
+            "image files, a folder of them, a table (.csv, .xlsx, .parquet …), or a file of vectors",
+            positional=True,
+        ),
     ] = ()
     _: KW_ONLY
     texts: Annotated[
@@ -320,14 +341,10 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
             )
         self.require("split", "is about the run's own samples; it goes with `split`", "verify")
 
-    def with_folder_as_data(self) -> PredictOptions:
-        """The same options, with a folder in place of images as if it were named by `data`."""
-        folder = next((place for place in self.images if Path(place).is_dir()), None)
-        if folder is None:
-            return self
-        if len(self.images) > 1 or self.texts:
-            raise self.refusal(f"'{folder}' is a folder; answer for it alone")
-        return replace(self, images=(), data=folder)
+    def with_data(self) -> PredictOptions:
+        """The same options, with a folder, a table or vectors in place of images as if named by `data`."""
+        place = self.find_data([*self.images, *self.texts], self.images)
+        return self if place is None else replace(self, images=(), data=place)
 
     @property
     def format(self) -> Format:

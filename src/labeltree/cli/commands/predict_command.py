@@ -38,13 +38,13 @@ def run(arguments: list[str]) -> None:
         "predict",
         PredictOptions,
         Full,
-        usage="RUN [IMAGE ... | FOLDER] [options]",
+        usage="RUN [IMAGE ... | FOLDER | TABLE] [options]",
         description="Answer for images or texts with a node of the taxonomy, as fine as is sure: 'mammal' if "
         "dog and wolf are equally likely. Without a run: 'predict --zero-shot --help'. A sample that cannot "
         "be read gets a row that says why, and the exit code is 1. " + folder_help("answers"),
     )
     words = parser.parse_intermixed_args(arguments)
-    options = read_options(PredictOptions, words).with_folder_as_data()
+    options = read_options(PredictOptions, words).with_data()
 
     from labeltree.processes import import_quickly
 
@@ -66,12 +66,12 @@ def _answer_by_names(arguments: list[str]) -> None:
         _ZeroShot,
         ZeroShotOptions,
         Full,
-        usage="--zero-shot --taxonomy TAXONOMY --encoder NAME [IMAGE ... | FOLDER] [options]",
+        usage="--zero-shot --taxonomy TAXONOMY --encoder NAME [IMAGE ... | FOLDER | TABLE] [options]",
         description="Answer for texts or images by the names of the classes of a taxonomy, without a run and "
         "without training. A sample that cannot be read gets a row that says why, and the exit code is 1.",
     )
     words = parser.parse_intermixed_args(arguments)
-    options = read_options(ZeroShotOptions, words).with_folder_as_data()
+    options = read_options(ZeroShotOptions, words).with_data()
 
     from labeltree.processes import import_quickly
 
