@@ -17,7 +17,7 @@ from labeltree.text_form import lines_above
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SheetTable", "read_sheet", "write_workbook"]
+__all__ = ["SheetTable", "read_sheet", "require_openpyxl", "write_workbook"]
 
 _UNPACKED = 512 << 20  # bytes of all members
 _DECLARATIONS = 1 << 16  # first bytes of a member in which a document type is sought
@@ -54,6 +54,17 @@ class SheetTable:
         return pa.Table.from_arrays(columns, names=[name.strip() for name in self.header])
 
 
+def require_openpyxl(path: str | Path, instead: str) -> None:
+    """Raise an ImportError that says what to do `instead` if openpyxl is not installed."""
+    try:
+        import openpyxl  # type: ignore[import-untyped,import-not-found,unused-ignore]  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"'{path}' is a workbook, which needs the package openpyxl: pip install 'labeltree[formats]'; or "
+            f"{instead}"
+        ) from error
+
+
 def read_sheet(path: Path, sheet: str | None = None) -> SheetTable:
     """The values of a sheet.
 
@@ -67,13 +78,9 @@ def read_sheet(path: Path, sheet: str | None = None) -> SheetTable:
         ValueError: If it is damaged, would unpack to an excessive size, or has no such sheet; the message is
             the reason.
     """
-    try:
-        from openpyxl import load_workbook  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    except ImportError as error:
-        raise ImportError(
-            f"'{path}' is a workbook, which needs the package openpyxl: pip install 'labeltree[formats]'; or "
-            "save the sheet as CSV"
-        ) from error
+    require_openpyxl(path, "save the sheet as CSV")
+    from openpyxl import load_workbook  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
     _check(path)
     try:
         book = load_workbook(path, read_only=True, data_only=True, keep_links=False, keep_vba=False)
@@ -213,14 +220,10 @@ def write_workbook(path: Path, sheets: Mapping[str, tuple[Sequence[str], Sequenc
         ImportError: If openpyxl is not installed.
         ValueError: If there are more rows than a sheet holds, or a text is too long for a cell.
     """
-    try:
-        from openpyxl import Workbook
-        from openpyxl.cell import WriteOnlyCell  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    except ImportError as error:
-        raise ImportError(
-            f"'{path}' is a workbook, which needs the package openpyxl: pip install 'labeltree[formats]'; or "
-            "write .csv"
-        ) from error
+    require_openpyxl(path, "write .csv")
+    from openpyxl import Workbook
+    from openpyxl.cell import WriteOnlyCell  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
     book = Workbook(write_only=True)
     for name, (header, rows) in sheets.items():
         if len(rows) >= _MOST_ROWS:

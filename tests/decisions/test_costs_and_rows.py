@@ -13,7 +13,7 @@ from labeltree.decisions import ClassNodes, Promise, cheapest, fit_rule, read_co
 from labeltree.decisions.conformal import share_of_groups
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError
-from labeltree.inference.format_answers import answer_rows, show_rows
+from labeltree.inference.answers.format_answers import answer_rows, show_rows
 from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from labeltree.decisions import Answers
 from labeltree.errors import DataError
+from labeltree.inference.answers.answered import Answered
 from labeltree.inference.named_samples import open_other
 from labeltree.inference.opened_model import OpenedModel
-from labeltree.inference.predict import Answered, Request, answer_with
+from labeltree.inference.predict import Request, answer_with
 from labeltree.inference.run_classifiers import other_report
 from labeltree.inference.run_embeddings import embed_source
 from labeltree.models.encoder import Modality

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from labeltree.checks import check_choice
 from labeltree.file_kinds import is_data_file
-from labeltree.options.choices import Counted, Format, Method, Modality, Optimised
+from labeltree.options.choices import AnswerFormat, Counted, Method, Modality, Optimised
 from labeltree.options.schema import Option, Options, Place
 from labeltree.options.shared import (
     OWN_SAMPLES,
@@ -39,7 +39,14 @@ __all__ = [
 FALSE_ALARMS = 0.05
 """The share of samples of known classes that may be called unknown, unless another is asked for."""
 
-_FORMATS: dict[str, Format] = {".csv": "csv", ".json": "json", ".txt": "table"}
+_FORMATS: dict[str, AnswerFormat] = {
+    ".csv": "csv",
+    ".xlsx": "xlsx",
+    ".parquet": "parquet",
+    ".json": "json",
+    ".txt": "table",
+}
+_PRINTED: tuple[AnswerFormat, ...] = ("table", "csv", "json")
 
 
 def check_false_alarms(share: float) -> None:
@@ -246,11 +253,12 @@ class BulkOptions(Options):
 class AnswerFile(Options):
     """Where answers are written: the name of the file, or `form`, says the format."""
 
-    form: Annotated[Format | None, Option("default: by `out`, or table", flag="--format")] = None
+    form: Annotated[AnswerFormat | None, Option("default: by `out`, or table", flag="--format")] = None
     out: Annotated[
         Place | None,
         Option(
-            "write there, in the format of .csv, .json or .txt; another `form` is refused", metavar="FILE"
+            "write there, as .csv, .xlsx, .parquet, .json or .txt; for a table, with its columns",
+            metavar="FILE",
         ),
     ] = None
 
@@ -271,25 +279,23 @@ class AnswerFile(Options):
         return place
 
     @property
-    def format(self) -> Format:
+    def format(self) -> AnswerFormat:
         """The format of the answers: the given one, else that of the file's name, else a table."""
         suffix = Path(self.out or "").suffix.lower()
         by_name = _FORMATS.get(suffix)
-        if suffix == ".parquet":
-            raise self.refusal(
-                f"`out` {self.out}: a single Parquet file of answers is not written; end the name in / for a "
-                "folder of Parquet files (FOLDER/), or in .csv or .json"
-            )
         if self.form is None and suffix and by_name is None:
             raise self.refusal(
-                f"`out` {self.out}: '{suffix}' says no format; end the name in .csv, .json or .txt (a table "
-                "to read), or in / for a folder of Parquet files (FOLDER/), or add `form`"
+                f"`out` {self.out}: '{suffix}' says no format; end the name in .csv, .xlsx, .parquet, .json "
+                "or .txt (a table to read), or in / for a folder of Parquet files (FOLDER/), or add `form`"
             )
         if self.form is not None and by_name not in (None, self.form):
             raise self.refusal(
                 f"`out` {self.out} is to hold {by_name}, and `form` says {self.form}; leave `form` out"
             )
-        return self.form or by_name or "table"
+        chosen = self.form or by_name or "table"
+        if self.out is None and chosen not in _PRINTED:
+            raise self.refusal(f"`form` {chosen} is no text to print; name a file, `out` answers.{chosen}")
+        return chosen
 
 
 @dataclass(frozen=True)
@@ -347,11 +353,11 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
         return self if place is None else replace(self, images=(), data=place)
 
     @property
-    def format(self) -> Format:
+    def format(self) -> AnswerFormat:
         """The format of the answers, see `AnswerFile.format`."""
         chosen = super().format
-        if self.explained and chosen == "csv":
-            raise self.refusal("`explained` has no place in a CSV; take `form` json or table")
+        if self.explained and chosen not in ("table", "json"):
+            raise self.refusal(f"`explained` has no place in {chosen}; take `form` json or table")
         return chosen
 
 

@@ -217,11 +217,9 @@ def _vectors(
     if len(bad):
         count = f"{len(bad):,} of {table.num_rows:,} rows"
         what = f"{table}, {count} have a number that is missing or not finite: {told}"
-        if on_error == "raise" or len(bad) == table.num_rows:
-            raise DataError(
-                f"{what}. Fill them, such as with the mean of the column, or skip them with {HOW_TO_SKIP}"
-            )
-        _log.warning("%s. They are skipped", what)
+        _report_left_out(
+            what, "Fill them, such as with the mean of the column", on_error, len(bad) == table.num_rows
+        )
     rows = np.setdiff1d(np.arange(table.num_rows), bad)
     return TableSamples(
         rows,
@@ -363,9 +361,17 @@ def _report_empty(empty: Array, table: DataTable, kind: str, columns: list[str],
         return
     where = " and ".join(f"'{column}'" for column in columns)
     what = f"{table}, {rows.size} of {empty.size} rows have no {kind} in {where}: {table.places(rows)}"
-    if on_error == "raise" or rows.size == empty.size:
-        raise DataError(f"{what}. Fill them, or skip them with {HOW_TO_SKIP}")
-    _log.warning("%s. They are skipped", what)
+    _report_left_out(what, "Fill them", on_error, rows.size == empty.size)
+
+
+def _report_left_out(what: str, remedy: str, on_error: OnError, is_everything: bool) -> None:
+    """Raise an error about rows that cannot be samples, or warn about them."""
+    if on_error == "raise":
+        raise DataError(f"{what}. {remedy}, or skip them with {HOW_TO_SKIP}")
+    if is_everything:
+        raise DataError(f"{what}. {remedy}")
+    if on_error == "skip":
+        _log.warning("%s. They are skipped", what)
 
 
 def _files(table: DataTable, names: list[str], folder: Path | None) -> tuple[list[str] | ImageParts, Array]:

@@ -20,7 +20,7 @@ from labeltree.data.names.cleaning import Names
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.shard_table import ShardTable, read_shards
-from labeltree.data.source import CALIB, DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source
+from labeltree.data.source import CALIB, DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source, TableRows
 from labeltree.data.table_columns import DataTable, read_header
 from labeltree.data.tables.label_columns import LabelColumns, find_label_columns, usual_label_columns
 from labeltree.data.tables.label_evidence import LabelEvidence, check_columns, read_labels
@@ -383,6 +383,9 @@ def open_data_table(
             *_without_group(taken["groups"], group_names),
         ),
     }
+    if not isinstance(whole, ShardTable | VectorTable):
+        first = None if of_samples is None else of_samples.first
+        details["table_rows"] = TableRows(samples.per_row, first)
     used = {name for names in details["columns"].values() for name in names} | {id_column, ""}
     used |= set() if image_name is None else set(ImageRule(image_name).columns)
     used |= {Ranks(columns_of_labels.columns, table.columns).depth_column}
