@@ -116,6 +116,9 @@ def test_answers_as_text() -> None:
     lines = show_rows(rows, "table").splitlines()
     assert len(lines) == 4
     for line, row in zip(lines[1:], rows, strict=True):
-        assert ("…" in line.split("  ", 1)[1]) == row["cut"]
-        assert row["answer"] in line
+        nothing = row["answer"] == "/"
+        assert ("…" in line.split("  ", 1)[1]) == (row["cut"] and not nothing)
+        assert ("no answer" if nothing else row["answer"]) in line
+    assert [row["answer"] for row in read] == ["" if r["answer"] == "/" else r["answer"] for r in rows]
+    assert [bool(row["probability"]) for row in read] == [row["answer"] != "" for row in read]
     assert show_rows([], "csv") == "sample,answer,probability,cut,problem\n"

@@ -309,10 +309,7 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
     run: Run
     images: Annotated[
         Sequence[Place],
-        Option(
-            "image files, a folder of them, a table (.csv, .xlsx, .parquet …), or a file of vectors",
-            positional=True,
-        ),
+        Option("images, a folder, a table (.csv, .xlsx …), or vectors", positional=True),
     ] = ()
     _: KW_ONLY
     texts: Annotated[
@@ -357,7 +354,8 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
         """The format of the answers, see `AnswerFile.format`."""
         chosen = super().format
         if self.explained and chosen not in ("table", "json"):
-            raise self.refusal(f"`explained` has no place in {chosen}; take `form` json or table")
+            where = {"csv": "a CSV", "xlsx": "a workbook"}.get(chosen, "Parquet")
+            raise self.refusal(f"`explained` has no place in {where}; take `form` json or table")
         return chosen
 
 

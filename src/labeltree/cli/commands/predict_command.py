@@ -41,8 +41,8 @@ def run(arguments: list[str]) -> None:
         usage="RUN [IMAGE ... | FOLDER | TABLE] [options]",
         description="Answer for images or texts with a node of the taxonomy, as fine as is sure: 'mammal' if "
         "dog and wolf are equally likely. Without a run: 'predict --zero-shot --help'. A sample that cannot "
-        "be read gets a row that says why, and the exit code is 1, or 2 if none can be read. The rows of a "
-        "table keep its columns in a file of answers. " + folder_help("answers"),
+        "be read gets a row that says why, and the exit code is 1, or 2 if none can be read. "
+        + folder_help("answers"),
     )
     words = parser.parse_intermixed_args(arguments)
     options = read_options(PredictOptions, words).with_data()
