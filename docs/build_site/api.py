@@ -65,6 +65,7 @@ ROOMS = (
         (
             "labeltree.inference.model",
             "labeltree.inference.predict",
+            "labeltree.inference.answers.answered",
             "labeltree.inference.bulk",
             "labeltree.inference.bulk.batch_model",
         ),

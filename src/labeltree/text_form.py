@@ -9,10 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 
 from labeltree.text_files import find_encoding
 
-__all__ = ["START", "TextForm", "find_text_form", "lines_above", "ragged_records"]
+__all__ = ["START", "TextForm", "find_text_form", "lines_above", "list_record_lines", "ragged_records"]
 
 START = 4 << 20
 """Bytes of a file by which its form is found."""
@@ -277,6 +278,29 @@ def ragged_records(lines: Iterator[str], form: TextForm) -> Iterator[tuple[int, 
         if cells and len(cells) != len(form.header):
             yield form.skip + above + 1, len(cells)
         above = reader.line_num
+
+
+def list_record_lines(lines: Iterator[str], form: TextForm) -> Iterator[int]:
+    """The number of the line on which each record below the header begins; blank lines are no records.
+
+    Args:
+        lines: All lines of the text, with their ends.
+        form: Its form.
+    """
+    number, is_header = form.skip, True
+    for line in islice(lines, form.skip, None):
+        number += 1
+        if not line.rstrip("\r\n"):
+            continue
+        if not is_header:
+            yield number
+        is_header = False
+        if form.quote is not None and form.quote in line:  # a cell may hold line breaks
+            reader = csv.reader(
+                chain([line], lines), delimiter=form.delimiter, quotechar=form.quote, strict=False
+            )
+            next(reader, None)
+            number += reader.line_num - 1
 
 
 def _has_quoted_cells(text: str, tabs: int, cut: bool) -> bool:

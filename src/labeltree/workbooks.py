@@ -1,10 +1,13 @@
-"""Workbooks (`.xlsx`): the values of a sheet as a table, without links, formulas and macros."""
+"""Workbooks (`.xlsx`): the values of a sheet as a table, without links, formulas and macros; writing them."""
 
 from __future__ import annotations
 
 import datetime
+import math
+import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,17 +17,56 @@ from labeltree.text_form import lines_above
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["read_sheet"]
+__all__ = ["SheetTable", "read_sheet", "require_openpyxl", "write_workbook"]
 
 _UNPACKED = 512 << 20  # bytes of all members
 _DECLARATIONS = 1 << 16  # first bytes of a member in which a document type is sought
 _CELLS = 50_000_000
 _EMPTY = 10_000  # rows after which nothing is sought
 _TITLES = 256  # rows among which the header is sought
+_MOST_ROWS = 1_048_576  # of a sheet, and
+_LONGEST = 32_767  # characters of a cell, as Excel has them
+_EXACT = 10**15  # numbers from here on lose digits in Excel
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # what XML does not have
 
 
-def read_sheet(path: Path, sheet: str | None = None) -> tuple[pa.Table, tuple[str, ...]]:
-    """The values of a sheet as texts, and sentences on what was left out.
+@dataclass(frozen=True)
+class SheetTable:
+    """The cells of a sheet.
+
+    Attributes:
+        header: Names of the columns, as they stand there.
+        columns: The values of each column: texts, numbers, dates or None.
+        numbers: The number of each row in the sheet.
+        notes: Sentences on what was left out.
+    """
+
+    header: list[str]
+    columns: list[list[Any]]
+    numbers: list[int]
+    notes: tuple[str, ...]
+
+    def as_texts(self) -> pa.Table:
+        """The table with texts as cells, and names without surrounding white space."""
+        import pyarrow as pa
+
+        columns = [pa.array([_text(value) for value in column], pa.string()) for column in self.columns]
+        return pa.Table.from_arrays(columns, names=[name.strip() for name in self.header])
+
+
+def require_openpyxl(path: str | Path, instead: str) -> None:
+    """Raise an ImportError that says what to do `instead` if openpyxl is not installed."""
+    try:
+        import openpyxl  # type: ignore[import-untyped,import-not-found,unused-ignore]  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"'{path}' is a workbook, which needs the package openpyxl: pip install 'labeltree[formats]'; or "
+            f"{instead}"
+        ) from error
+
+
+def read_sheet(path: Path, sheet: str | None = None) -> SheetTable:
+    """The values of a sheet.
 
     Args:
         path: The workbook.
@@ -36,13 +78,9 @@ def read_sheet(path: Path, sheet: str | None = None) -> tuple[pa.Table, tuple[st
         ValueError: If it is damaged, would unpack to an excessive size, or has no such sheet; the message is
             the reason.
     """
-    try:
-        from openpyxl import load_workbook  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    except ImportError as error:
-        raise ImportError(
-            f"'{path}' is a workbook, which needs the package openpyxl: pip install 'labeltree[formats]'; or "
-            "save the sheet as CSV"
-        ) from error
+    require_openpyxl(path, "save the sheet as CSV")
+    from openpyxl import load_workbook  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
     _check(path)
     try:
         book = load_workbook(path, read_only=True, data_only=True, keep_links=False, keep_vba=False)
@@ -76,7 +114,7 @@ def _check(path: Path) -> None:
         raise ValueError("it is damaged, encrypted, or no workbook of Excel (.xlsx)") from error
 
 
-def _read(book: Any, sheet: str | None) -> tuple[pa.Table, tuple[str, ...]]:
+def _read(book: Any, sheet: str | None) -> SheetTable:
     names = [one.title for one in book.worksheets]
     if sheet is not None and sheet not in names:
         raise ValueError(f"it has no sheet '{sheet}', but {', '.join(repr(name) for name in names[:10])}")
@@ -84,27 +122,25 @@ def _read(book: Any, sheet: str | None) -> tuple[pa.Table, tuple[str, ...]]:
     for one in book.worksheets:
         if sheet not in (None, one.title):
             continue
-        table, told = _table(one)
+        table = _table(one)
         if table is None:
             continue
         others = [name for name in names if name != one.title]
         if sheet is None and others:
             listed = ", ".join(f"'{name}'" for name in others[:5]) + (" …" if len(others) > 5 else "")
             notes.append(f"the sheet '{one.title}' is read; for another ({listed}), set --table.sheet NAME")
-        return table, (*notes, *told)
+        return replace(table, notes=(*notes, *table.notes))
     raise ValueError("it is empty; the first row of a sheet names the columns")
 
 
-def _table(sheet: Any) -> tuple[pa.Table | None, list[str]]:
-    import pyarrow as pa
-
+def _table(sheet: Any) -> SheetTable | None:
     notes: list[str] = []
     rows = _rows(sheet, notes)
     start = list(islice(rows, _TITLES))
     if not start:
-        return None, []
+        return None
     width = max(len(cells) for _, cells in start)
-    padded = [[cell or "" for cell in cells] + [""] * (width - len(cells)) for _, cells in start]
+    padded = [[_text(cell) or "" for cell in cells] + [""] * (width - len(cells)) for _, cells in start]
     above = lines_above(padded)
     if above:
         notes.append(
@@ -112,11 +148,12 @@ def _table(sheet: Any) -> tuple[pa.Table | None, list[str]]:
             f"{'is' if above == 1 else 'are'} not part of the table: "
             + ", ".join(f"'{' '.join(filter(None, cells))[:40]}'" for cells in padded[:above])
         )
-    header = [(cell or "").strip() for cell in start[above][1]]
-    columns: list[list[str | None]] = [[] for _ in header]
+    header = ["" if _text(cell) is None else str(cell) for cell in start[above][1]]
+    columns: list[list[Any]] = [[] for _ in header]
+    numbers: list[int] = []
     count = 0
     for number, cells in (*start[above + 1 :], *rows):
-        if any(cell is not None for cell in cells[len(header) :]):
+        if any(_text(cell) is not None for cell in cells[len(header) :]):
             raise ValueError(
                 f"row {number} has {len(cells)} cells where the header (row {start[above][0]}) has "
                 f"{len(header)}; name each column"
@@ -126,11 +163,12 @@ def _table(sheet: Any) -> tuple[pa.Table | None, list[str]]:
             raise ValueError(f"it has more than {_CELLS:,} cells; save the sheet as CSV")
         for column, cell in zip(columns, [*cells, *[None] * (len(header) - len(cells))], strict=False):
             column.append(cell)
-    return pa.Table.from_arrays([pa.array(column, pa.string()) for column in columns], names=header), notes
+        numbers.append(number)
+    return SheetTable(header, columns, numbers, tuple(notes))
 
 
-def _rows(sheet: Any, notes: list[str]) -> Iterator[tuple[int, list[str | None]]]:
-    """Number and texts of the rows that are not empty, without empty cells at the end.
+def _rows(sheet: Any, notes: list[str]) -> Iterator[tuple[int, list[Any]]]:
+    """Number and values of the rows that are not empty, without empty cells at the end.
 
     Nothing is sought below very many empty rows, which a sentence in `notes` says.
     """
@@ -146,8 +184,8 @@ def _rows(sheet: Any, notes: list[str]) -> Iterator[tuple[int, list[str | None]]
                 return
             if not values or all(value is None for value in values):
                 continue
-            cells = [_text(value) for value in values]
-            while cells and cells[-1] is None:
+            cells = list(values)
+            while cells and _text(cells[-1]) is None:
                 cells.pop()
             if cells:
                 filled = number
@@ -169,3 +207,57 @@ def _text(value: Any) -> str | None:
     if isinstance(value, datetime.datetime) and value.time() == datetime.time():
         value = value.date()
     return None if value is None else str(value).strip() or None
+
+
+def write_workbook(path: Path, sheets: Mapping[str, tuple[Sequence[str], Sequence[Sequence[Any]]]]) -> None:
+    """Write sheets of values: texts stay texts, even those that look like formulas.
+
+    Args:
+        path: The file.
+        sheets: By name, the header of a sheet and its rows.
+
+    Raises:
+        ImportError: If openpyxl is not installed.
+        ValueError: If there are more rows than a sheet holds, or a text is too long for a cell.
+    """
+    require_openpyxl(path, "write .csv")
+    from openpyxl import Workbook
+    from openpyxl.cell import WriteOnlyCell  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    book = Workbook(write_only=True)
+    for name, (header, rows) in sheets.items():
+        if len(rows) >= _MOST_ROWS:
+            raise ValueError(
+                f"a sheet has {_MOST_ROWS:,} rows at most, and these are {len(rows) + 1:,}; write .csv or "
+                ".parquet"
+            )
+        sheet = book.create_sheet(name)
+        for number, row in enumerate([header, *rows], 1):
+            cells = []
+            for value in row:
+                value = _writable(value)
+                if isinstance(value, str) and len(value) > _LONGEST:
+                    raise ValueError(
+                        f"row {number} has a text of {len(value):,} characters, and a cell of a sheet has "
+                        f"{_LONGEST:,} at most; write .csv or .parquet"
+                    )
+                cell = WriteOnlyCell(sheet, value)
+                if isinstance(value, str):
+                    cell.data_type = "s"  # no formula, even if it begins with =
+                cells.append(cell)
+            sheet.append(cells)
+    book.save(path)
+
+
+def _writable(value: Any) -> Any:
+    """A value as a sheet can hold it."""
+    if isinstance(value, datetime.datetime) and value.tzinfo is None:
+        return value.date() if value.time() == datetime.time() else value
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _EXACT:
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    if value is None or isinstance(value, bool | int | float | datetime.date | datetime.time):
+        aware = getattr(value, "tzinfo", None) is not None
+        return str(value) if aware else value
+    return _CONTROLS.sub("\ufffd", str(value))

@@ -121,7 +121,7 @@ def test_answers_are_summed_up_before_what_limits_them(
     assert set(short.err.splitlines()) < set(full.err.splitlines())
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"no picture")
-    assert run("predict", trained, broken, "--coverage", 0.5) == 1
+    assert run("predict", trained, broken, "--coverage", 0.5) == 2
     assert (
         len(capsys.readouterr().err.splitlines()) == 1
     )  # nothing was answered, so there is nothing to limit

@@ -10,10 +10,11 @@ from labeltree.cli.main import main
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--out", "a.parquet"], "a single Parquet file of answers is not written"),
-        (["--out", "a.parquet", "--format", "csv"], "FOLDER/"),
-        (["--out", "a.xlsx"], "'.xlsx' says no format; end the name in .csv, .json or .txt"),
-        (["--out", "a.xlsx"], "FOLDER/"),
+        (["--out", "a.ods"], "'.ods' says no format; end the name in .csv, .xlsx, .parquet, .json or .txt"),
+        (["--out", "a.jsonl"], "FOLDER/"),
+        (["--format", "xlsx"], "--format xlsx is no text to print; name a file, --out answers.xlsx"),
+        (["--out", "a.xlsx", "--explain"], "--explain has no place in a workbook; take --format json"),
+        (["--out", "a.parquet", "--format", "csv"], "is to hold parquet, and --format says csv"),
         (["--out", "a.csv", "--format", "json"], "is to hold csv, and --format says json"),
         (["--out", "a.JSON", "--format", "table"], "is to hold json, and --format says table"),
     ],

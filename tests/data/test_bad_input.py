@@ -148,7 +148,7 @@ def test_names_in_a_table_do_not_lead_out_of_its_folder(tmp_path, write_image, n
     write_image(tmp_path / "secret.png")
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "t.csv").write_text(f"image,label\n{name},a\n")
-    with pytest.raises(DataError, match=r"row 1: the image '.*secret\.png' lies outside the table's folder"):
+    with pytest.raises(DataError, match=r"line 2: the image '.*secret\.png' lies outside the table's folder"):
         open_source(tmp_path / "set" / "t.csv")
 
 

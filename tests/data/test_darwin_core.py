@@ -86,7 +86,7 @@ def test_a_simple_download_of_gbif(tmp_path: Path, zipped: bool) -> None:
         "Actinopterygii Pomacentridae (order incertae sedis) Pomacentridae Chromis",
     ]
     assert source.unused is not None
-    assert source.unused.lines() == [(3, "gbifID", "it has no image: no file is called '13.jpg'")]
+    assert source.unused.lines() == [(4, "gbifID", "it has no image: no file is called '13.jpg'")]
 
 
 def test_several_files_of_a_row_are_samples_of_one_group(tmp_path: Path) -> None:
@@ -355,5 +355,5 @@ def test_all_images_of_an_archive_are_streamed(tmp_path: Path) -> None:
 def test_streams_fetch_no_addresses(tmp_path: Path) -> None:
     file = tmp_path / "seen.csv"
     file.write_text("image,id\na.jpg,1\nhttps://a.b/c.jpg,2\n")
-    with pytest.raises(DataError, match=r"row 2 names its image in 'image' by addresses .*'\{id\}\.jpg'"):
+    with pytest.raises(DataError, match=r"row 2 below the header names its image .*'\{id\}\.jpg'"):
         list(stream_samples(file))

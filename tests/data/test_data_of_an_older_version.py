@@ -60,10 +60,10 @@ def test_a_table_with_names_of_both(tmp_path: Path, files: tuple[Path, Path]) ->
     )
     assert source.unused is not None
     assert source.unused.lines() == [
-        (4, "label", "the mapping splits its class into 2: the label 'plant/rose' becomes the node above, "
+        (5, "label", "the mapping splits its class into 2: the label 'plant/rose' becomes the node above, "
          "'plant/rose'"),
-        (5, "label", "the mapping removes its class: the label 'plant/fern' becomes the node above, 'plant'"),
-        (9, "label", "it has no label"),
+        (6, "label", "the mapping removes its class: the label 'plant/fern' becomes the node above, 'plant'"),
+        (10, "label", "it has no label"),
     ]  # fmt: skip
     with pytest.raises(TaxonomyError, match="poodle"):  # the taxonomy that is kept reads its own names alone
         source.taxonomy.find("poodle")
@@ -152,7 +152,7 @@ def test_labels_that_became_the_root_are_missing_and_told(tmp_path: Path) -> Non
     assert source.unused is not None
     assert [(row, reason) for row, _, reason in source.unused.lines()] == [
         (row, "the mapping removes its class: the label 'fish' becomes missing: only the root is left above")
-        for row in (1, 2)
+        for row in (2, 3)
     ]
 
 
@@ -193,7 +193,7 @@ def test_every_row_is_used_as_it_stands_or_listed(names: list[str]) -> None:
         )
         source = open_source(table, taxonomy=NEW, mapping=mapping)
     assert source.unused is not None
-    listed = {row - 2 for row, _, _ in source.unused.lines()}
+    listed = {row - 3 for row, _, _ in source.unused.lines()}
     for row, (name, node) in enumerate(zip(names, source.nodes.tolist()[1:], strict=True)):
         exact = name and (name == "moss" or bool(mapping.exact[OLD.find(name)]))
         assert (row in listed) == (not exact)

@@ -79,7 +79,7 @@ def test_numbers_are_names(table):
 
 
 def test_a_gap_in_a_label(table):
-    with pytest.raises(DataError, match=r"birds\.csv': in 1 of 4 rows (.|\n)*row 2, depth1: it is empty"):
+    with pytest.raises(DataError, match=r"birds\.csv': in 1 of 4 rows (.|\n)*line 3, depth1: it is empty"):
         open_source(table(depth1=["a", None, "b", "b"], depth2=["x", "y", None, "z"]))
 
 
@@ -121,11 +121,11 @@ def test_rows_of_one_file_are_one_group(table):
         ({"label": list("abab")}, {"image_column": "img"}, "no column 'img'"),
         ({"label": list("abab")}, {"group_column": "patient"}, "no column 'patient'; it has image, label"),
         ({"label": [None] * 4}, {}, "has no labels: every label is empty"),
-        ({"label": list("abab"), "split": ["train", "tst", "", ""]}, {}, "row 2: the split is 'tst'"),
+        ({"label": list("abab"), "split": ["train", "tst", "", ""]}, {}, "line 3: the split is 'tst'"),
         (
             {"label": list("abab"), "image": ["images/0.png", None, "", ""]},
             {},
-            r"3 of 4 rows have no image in 'image': row 2, 3, 4\. Fill them, or skip",
+            r"3 of 4 rows have no image in 'image': lines 3, 4, 5\. Fill them, or skip",
         ),
     ],
 )
@@ -139,7 +139,7 @@ def test_images_outside_the_folder(table, tmp_path, write_image):
     path = table(label=list("abab")).rename(tmp_path / "sub" / "t.csv")
     path.write_text("image,label\n../images/0.png,a\n../images/1.png,b\n")
     with pytest.raises(
-        DataError, match=r"row 1: the image '\.\./images/0\.png' lies outside the table's folder"
+        DataError, match=r"line 2: the image '\.\./images/0\.png' lies outside the table's folder"
     ):
         open_source(path)
     path.write_text(f"image,label\n{tmp_path}/images/0.png,a\n")

@@ -96,11 +96,11 @@ def test_gaps_that_are_errors_are_all_listed(tmp_path: Path) -> None:
         open_source(write(tmp_path, rows), gaps="error")
     text = str(caught.value)
     assert "in 30 of 32 rows" in text
-    assert text.count("\n  row ") == 20
+    assert text.count("\n  line ") == 20
     assert "and 10 more" in text
     listed = Path(text.rpartition("listed in '")[2].partition("'")[0])
     lines = list(csv.DictReader(listed.open(encoding="utf-8")))
-    assert [int(line["row"]) for line in lines] == list(range(1, 31))
+    assert [int(line["row"]) for line in lines] == list(range(2, 32))
     assert lines[0]["columns"] == "order, family"
     assert "G0" in lines[0]["reason"]
 
@@ -111,7 +111,7 @@ def test_bad_rows_are_named_where_the_list_cannot_be_written(
     (tmp_path / "file").write_text("no folder")
     file = write(tmp_path, [FISH, TIT])
     monkeypatch.setenv("LABELTREE_DATA", str(tmp_path / "file"))
-    with pytest.raises(DataError, match=r"row 1, order: it is empty(.|\n)*cannot be written"):
+    with pytest.raises(DataError, match=r"line 2, order: it is empty(.|\n)*cannot be written"):
         open_source(file, gaps="error")
 
 
@@ -170,7 +170,7 @@ def test_rows_without_a_label_are_listed(tmp_path: Path) -> None:
     file = write(tmp_path, [TIT, ("",) * 6, OAK])
     source = open_source(file)
     assert source.unused is not None
-    assert source.unused.lines() == [(2, ", ".join(HEAD), "it has no label")]
+    assert source.unused.lines() == [(3, ", ".join(HEAD), "it has no label")]
     assert (source.nodes >= 0).tolist() == [True, False, True]
     assert table_labels(file)[1].tolist() == source.nodes.tolist()
 
@@ -192,7 +192,7 @@ def test_a_run_keeps_the_list_and_what_was_done(tmp_path: Path) -> None:
         test=0.2,
     )
     listed = list(csv.DictReader((Path(run.path) / "unused-rows.csv").open(encoding="utf-8")))
-    assert [(line["row"], line["reason"]) for line in listed] == [("37", "it has no label")]
+    assert [(line["row"], line["reason"]) for line in listed] == [("38", "it has no label")]
     kept = json.loads((Path(run.path) / "data.json").read_text())
     assert any("incertae sedis" in note for note in kept["notes"])
     assert any("1 row is not used" in note for note in kept["notes"])

@@ -44,8 +44,8 @@ def test_a_separator(tmp_path, with_taxonomy):
         "ancestor",
     )
     assert [line for line in source.unused.lines() if "no label" in line[2]] == [
-        (4, "label", "it has no label"),
         (5, "label", "it has no label"),
+        (6, "label", "it has no label"),
     ]
 
 
@@ -71,7 +71,7 @@ def test_several_rows_a_sample(tmp_path):
     assert source.sample_names() == ["row 1", "row 3", "row 4"]
     assert source.group_names.tolist() == ["p", "p", "q"]
     with pytest.raises(
-        DataError, match=r"rows 1 and 3 are one sample \('p' in 'patient'\) but differ in 'text'"
+        DataError, match=r"line 2 and line 4 are one sample \('p' in 'patient'\) but differ in 'text'"
     ):
         open_source(path, evidence=LabelEvidence(sample_column="patient"))
 

@@ -110,7 +110,7 @@ def test_equal_texts_stay_together_unless_the_table_says(table):
 
 def test_empty_texts_are_counted_and_named(table, caplog):
     path = table(label=list("abab"), text=["one", None, " ", "four"])
-    with pytest.raises(DataError, match=r"2 of 4 rows have no text in 'text': row 2, 3\. Fill them, or skip"):
+    with pytest.raises(DataError, match=r"2 of 4 rows have no text in 'text': lines 3, 4\. Fill them"):
         open_source(path)
     with caplog.at_level(logging.WARNING, "labeltree.data"):
         source = open_source(path, on_error="skip")
@@ -126,7 +126,7 @@ def test_rows_without_an_image_or_a_text(table):
         label=list("abab"), image=["0.png", None, "1.png", "2.png"], text=["one", "two", None, "four"]
     )
     both = {"image_column": "image", "text_column": "text"}
-    with pytest.raises(DataError, match="1 of 4 rows have no image in 'image': row 2"):
+    with pytest.raises(DataError, match="1 of 4 rows have no image in 'image': line 3"):
         open_source(path, **both)
     source = open_source(path, **both, on_error="skip")
     assert source.instances.tolist() == [0, 3]

@@ -133,7 +133,10 @@ def test_labels_are_joined_by_id(write, tmp_path):
     ("table", "error"),
     [
         ({"id": IDS + ".jpg", "label": LABELS}, "no id of .* 's0', 's1' .* is one of .* 's0.jpg'"),
-        ({"id": ["s0", *IDS[:7]], "label": LABELS}, "rows 1 and 2 have the same id 's0' in 'id'; keep one"),
+        (
+            {"id": ["s0", *IDS[:7]], "label": LABELS},
+            "line 2 and line 3 have the same id 's0' in 'id'; keep",
+        ),
         ({"label": LABELS[:5]}, "has 8 vectors and the table .* 5 rows, and .* no column of ids"),
     ],
 )
@@ -146,7 +149,7 @@ def test_labels_that_do_not_meet(write, tmp_path, table, error):
 def test_ids_that_occur_twice_name_nothing(write):
     source = open_source(write(ids=np.array(["p1", "p1", *IDS[2:]])))
     assert source.sample_names()[:2] == ["row 1", "row 2"]
-    assert any("rows 1 and 2 have the same id 'p1'" in note for note in source.notes)
+    assert any("row 1 and row 2 have the same id 'p1'" in note for note in source.notes)
 
 
 def test_numbers_that_are_not_finite(write, tmp_path, caplog):
@@ -162,10 +165,10 @@ def test_numbers_that_are_not_finite(write, tmp_path, caplog):
     with pytest.raises(DataError, match=r"row 1 has .*, too large for 32 bits in column 1"):
         open_source(write(vectors=VECTORS.astype(np.float64) * 1e300))
     FRAME.assign(label=LABELS, f2=["NA", *VECTORS[1:, 1]]).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(DataError, match="row 1 has nan in 'f2'"):
+    with pytest.raises(DataError, match="line 2 has nan in 'f2'"):
         open_source(tmp_path / "t.csv")
     FRAME.assign(label=LABELS, f2=[*VECTORS[1:, 1], "oops"]).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(DataError, match="row 8: the column 'f2' has 'oops', no number"):
+    with pytest.raises(DataError, match="line 9: the column 'f2' has 'oops', no number"):
         open_source(tmp_path / "t.csv")
 
 

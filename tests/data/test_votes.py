@@ -83,8 +83,8 @@ def test_columns_of_votes(tmp_path):
     assert f"{asked} agree on: {NOTE}" in source.notes
     assert source.columns["votes"] == source.columns["labels"] == READERS
     assert [(row, why) for row, _, why in source.unused.lines()] == [
-        (4, "its annotators agree on nothing below the root"),
-        (7, "it has no label"),
+        (5, "its annotators agree on nothing below the root"),
+        (8, "it has no label"),
     ]
 
 
@@ -116,7 +116,7 @@ def test_an_annotator_votes_once(tmp_path):
         tmp_path / "votes.csv", text=["a", "b", "a"], who=["x", "x", "x"], label=["p/q", "p/r", "p/r"]
     )
     evidence = LabelEvidence(sample_column="text", annotator_column="who")
-    with pytest.raises(DataError, match="rows 1 and 3 are two votes of the annotator 'x' on one sample"):
+    with pytest.raises(DataError, match="line 2 and line 4 are two votes of the annotator 'x' on one sample"):
         open_source(path, evidence=evidence)
 
 
@@ -175,7 +175,7 @@ def test_settings_that_contradict_each_other(settings, said):
 @pytest.mark.parametrize("value", ["85", "-0.1", "high"])
 def test_a_confidence_that_is_none(tmp_path, value):
     path = write(tmp_path / "skin.csv", text=["a", "b"], label=["p/q", "p/r"], sure=["0.5", value])
-    with pytest.raises(DataError, match=rf"row 2: the confidence '{value}' in column 'sure' is not a number"):
+    with pytest.raises(DataError, match=rf"line 3: the confidence '{value}' in column 'sure' is not a"):
         open_source(path, evidence=LabelEvidence(confidence_column="sure", min_confidence=0.5))
 
 

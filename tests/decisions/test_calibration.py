@@ -17,7 +17,7 @@ from labeltree.decisions import (
 )
 from labeltree.decisions.calibration_check import check_calibration
 from labeltree.errors import TaxonomyError
-from labeltree.inference.format_answers import calibration_text
+from labeltree.inference.answers.format_answers import calibration_text
 from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from labeltree.decisions import ClassNodes, Promise, cheapest, fit_rule, read_co
 from labeltree.decisions.conformal import share_of_groups
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError
-from labeltree.inference.format_answers import answer_rows, show_rows
+from labeltree.inference.answers.format_answers import answer_rows, show_rows
 from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow
@@ -116,6 +116,9 @@ def test_answers_as_text() -> None:
     lines = show_rows(rows, "table").splitlines()
     assert len(lines) == 4
     for line, row in zip(lines[1:], rows, strict=True):
-        assert ("…" in line.split("  ", 1)[1]) == row["cut"]
-        assert row["answer"] in line
+        nothing = row["answer"] == "/"
+        assert ("…" in line.split("  ", 1)[1]) == (row["cut"] and not nothing)
+        assert ("no answer" if nothing else row["answer"]) in line
+    assert [row["answer"] for row in read] == ["" if r["answer"] == "/" else r["answer"] for r in rows]
+    assert [bool(row["probability"]) for row in read] == [row["answer"] != "" for row in read]
     assert show_rows([], "csv") == "sample,answer,probability,cut,problem\n"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from labeltree.inference import predict, reference
+from labeltree.inference import named_samples, reference
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.slow
 def test_unreadable_samples_are_listed_where_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     unread = {0: ("a", "broken"), 3: ("d", "empty"), 4: ("e", "no image"), 7: ("h", "gone")}
     source = SimpleNamespace(unread=unread, instances=torch.tensor([1, 2, 5, 6]))
-    monkeypatch.setattr(predict, "_names", lambda _: list("bcfg"))
-    found = predict.add_unread(source)  # type: ignore[arg-type]
+    monkeypatch.setattr(named_samples, "list_names", lambda _: list("bcfg"))
+    found = named_samples.name_samples(source)  # type: ignore[arg-type]
     assert found.names == list("abcdefgh")
     assert found.skipped == {0: "broken", 3: "empty", 4: "no image", 7: "gone"}
 

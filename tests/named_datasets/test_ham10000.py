@@ -111,12 +111,12 @@ def test_check(folder: Path) -> None:
         (
             3,
             "HAM_1,ISIC_0000001,melanoma,histo,60,male,back",
-            "row 2: the diagnosis is 'melanoma', not akiec",
+            "line 3: the diagnosis is 'melanoma', not akiec",
         ),
-        (3, ",ISIC_0000001,nv,histo,60,male,back", "row 2: the column 'lesion_id' is empty"),
+        (3, ",ISIC_0000001,nv,histo,60,male,back", "line 3: the column 'lesion_id' is empty"),
         (3, "HAM_1,ISIC_0000001,nv", "line 3 has 3 cells where the header has 7"),
         (3, "HAM_1,ISIC_9,nv,histo,60,male,back", r"1 of 28 images .*part_2/ISIC_9\.jpg' \(there is no such"),
-        (3, "HAM_1,../x,nv,histo,60,male,back", r"row 2: '\.\./x' is not the name of an image"),
+        (3, "HAM_1,../x,nv,histo,60,male,back", r"line 3: '\.\./x' is not the name of an image"),
     ],
 )
 def test_wrong_lines(folder: Path, number: int, line: str, sentence: str) -> None:

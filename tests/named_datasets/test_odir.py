@@ -153,11 +153,11 @@ def change(line: str, field: int, value: str) -> str:
 @pytest.mark.parametrize(
     ("field", "value", "sentence"),
     [
-        (7, "2", "row 3: the column 'N' is '2', not 0 or 1"),
-        (8, "", "row 3: the column 'D' is empty"),
-        (3, "../0_left.jpg", r"row 3: '\.\./0_left\.jpg' is not the name of a file alone"),
+        (7, "2", "line 4: the column 'N' is '2', not 0 or 1"),
+        (8, "", "line 4: the column 'D' is empty"),
+        (3, "../0_left.jpg", r"line 4: '\.\./0_left\.jpg' is not the name of a file alone"),
         (3, "7_up.jpg", r"1 of 54 images .*Training Set/Images/7_up\.jpg' \(there is no such file"),
-        (0, "", "row 3: the column 'ID' is empty"),
+        (0, "", "line 4: the column 'ID' is empty"),
     ],
 )
 def test_wrong_cells(folder: Path, field: int, value: str, sentence: str) -> None:
@@ -169,5 +169,5 @@ def test_wrong_cells(folder: Path, field: int, value: str, sentence: str) -> Non
 
 def test_patients_without_a_diagnosis(folder: Path) -> None:
     edit_line(folder / TRAINING, 2, "0,60,Male,0_left.jpg,0_right.jpg,a,b,0,0,0,0,0,0,0,0")
-    with pytest.raises(DataError, match="row 1: there is no diagnosis, all of them are 0"):
+    with pytest.raises(DataError, match="line 2: there is no diagnosis, all of them are 0"):
         open_source("odir-5k", data_path=folder)

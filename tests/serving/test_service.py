@@ -23,7 +23,7 @@ from PIL import Image
 
 import labeltree as lt
 from labeltree.data.images.decode import FORMATS
-from labeltree.inference.format_answers import answer_rows
+from labeltree.inference.answers.format_answers import answer_rows
 from labeltree.serving import ServiceSettings
 from labeltree.serving.app import create_app
 from labeltree.serving.engine import Engine, measure_upload, read_upload

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labeltree.atomic import write_text
-from labeltree.options.answer_options import EmbedOptions, PredictOptions
+from labeltree.options.answer_options import AnswerFile, EmbedOptions, PredictOptions
 from labeltree.options.model_options import (
     CalibrateOptions,
     ExportOptions,
@@ -22,13 +21,13 @@ from labeltree.options.schema import takes
 if TYPE_CHECKING:  # each function imports what it needs: a service that loads a model does not train
     from labeltree.curation.forget_samples import Forgotten
     from labeltree.data import DataSummary
+    from labeltree.inference.answers.answered import Answered
     from labeltree.inference.bulk import BulkDone
     from labeltree.inference.calibrate_run import Decider
     from labeltree.inference.embed_run import Embedded
     from labeltree.inference.extend import Extension
     from labeltree.inference.merging import Merged
     from labeltree.inference.model import Model
-    from labeltree.inference.predict import Answered
     from labeltree.runs import RunFolder
 
 __all__ = [
@@ -128,15 +127,15 @@ def predict(options: PredictOptions) -> Answered | BulkDone:
         LabeltreeError: If the run, the samples or the costs are missing, unreadable or unsuitable.
         ValueError: If an option is not valid, or does not go with others.
     """
-    options = options.with_folder_as_data()
+    options = options.with_data()
     if (done := _bulk_done(options)) is not None:
         return done
     from labeltree.inference.predict import answer
 
-    form = options.format
+    _check_writes(options)
     answered = answer(options)
     if options.out is not None:
-        write_text(options.out, answered.text(form))
+        answered.save(options.out, options.format)
     return answered
 
 
@@ -156,12 +155,21 @@ def zero_shot(options: ZeroShotOptions) -> Answered:
     from labeltree.api.taxonomies import as_tree, open_taxonomy
     from labeltree.inference.by_name.zero_shot import answer_by_names
 
-    options = options.with_folder_as_data()
-    form, name = options.format, str(options.taxonomy)
+    options = options.with_data()
+    _check_writes(options)
+    name = str(options.taxonomy)
     answered = answer_by_names(options, as_tree(name, open_taxonomy(name)[0]))
     if options.out is not None:
-        write_text(options.out, answered.text(form))
+        answered.save(options.out, options.format)
     return answered
+
+
+def _check_writes(options: AnswerFile) -> None:
+    """Raise an error, before anything is read, if the answers cannot be written as is asked."""
+    if options.format == "xlsx":
+        from labeltree.workbooks import require_openpyxl
+
+        require_openpyxl(str(options.out), "write .csv")
 
 
 @takes(EmbedOptions)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labeltree.errors import typed
+from labeltree.file_kinds import is_table_file, is_vector_file
 from labeltree.options.schema import takes
 from labeltree.options.taxonomy_options import ConvertOptions, TreeSuspectsOptions
 
@@ -92,8 +93,6 @@ def open_taxonomy(
 def _named_labels(
     name: str, names: Names, synonyms: str | None, columns: Sequence[str] = ()
 ) -> tuple[Taxonomy, Tensor]:
-    from labeltree.data.opening_sources import is_vector_file
-    from labeltree.data.table_columns import is_table_file
     from labeltree.data.tables.table_source import named_table_labels
     from labeltree.errors import DataError
 

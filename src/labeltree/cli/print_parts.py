@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from labeltree.inference.bulk import BulkDone
     from labeltree.progress import Progress
 
-__all__ = ["folder_help", "parts_progress", "print_json", "print_parts"]
+__all__ = ["end_incomplete", "folder_help", "parts_progress", "print_json", "print_parts"]
 
 
 def print_json(content: Any) -> None:
@@ -43,9 +43,34 @@ def parts_progress(data: str | Path | None, out: str | Path | None) -> Iterator[
 
 
 def print_parts(done: BulkDone) -> None:
-    """Print what was written; ends the program with 1 if a sample could not be read."""
+    """Print what was written; ends the program with 1 if a sample could not be read, 2 if none could."""
     print(done.sentence())
     if done.warning is not None:
         print(done.warning, file=sys.stderr)
     if done.unreadable:
-        raise SystemExit(1)
+        raise SystemExit(2 if done.complete and done.unreadable == done.samples else 1)
+
+
+def end_incomplete(what: str, lost: int, count: int, out: str | Path | None, example: str = "") -> NoReturn:
+    """Say how many samples or queries have no answer, and end the program: with 2 if none has one.
+
+    Args:
+        what: What they are, in the plural.
+        lost: How many have no answer.
+        count: How many there are.
+        out: The file in which their rows are; None = they are printed.
+        example: One of them.
+    """
+    everything, one = lost == count, lost == 1
+    many = "the" if count == 1 else f"any of {count:,}" if everything else f"{lost:,} of {count:,}"
+    named = (what.removesuffix("s") if what != "queries" else "query") if count == 1 else what
+    where = "" if out is None else f" in '{out}'"
+    others = (
+        "" if everything else ", the others are answered" if count - lost > 1 else ", the other is answered"
+    )
+    print(
+        f"labeltree: no answer for {many} {named}{example}; {'its row' if one else 'their rows'}{where} "
+        f"say{'s' if one else ''} why{others}",
+        file=sys.stderr,
+    )
+    raise SystemExit(2 if everything else 1)

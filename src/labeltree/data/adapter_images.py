@@ -148,7 +148,7 @@ def open_dataset_images(
         images: The images.
         image_size: Side of the images; see `ImageSettings` for this and the other settings.
         channels: 1 or 3.
-        on_error: `raise` or `skip`.
+        on_error: `raise`, `skip` or `list`.
         cache: Keep the pixels in memory; None = if they take less than 4 GiB.
         check: Ignored: all images are read.
         preprocessing: How the square is cut out.

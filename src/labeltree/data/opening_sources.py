@@ -17,13 +17,12 @@ from labeltree.data.names.cleaning import Names
 from labeltree.data.object_stores import is_remote, local_copy
 from labeltree.data.shards.finding import find_shards
 from labeltree.data.source import Source
-from labeltree.data.table_columns import TABLE_SUFFIXES, is_table_file
 from labeltree.data.tables.label_evidence import LabelEvidence
 from labeltree.data.tables.table_source import open_shards, open_table
 from labeltree.data.unused_rows import UnusedRows
-from labeltree.data.vectors.read_vector_files import VECTOR_SUFFIXES
 from labeltree.data.vectors.vectors_of_others import is_clip_folder
 from labeltree.errors import DataError
+from labeltree.file_kinds import TABLE_SUFFIXES, VECTOR_SUFFIXES, is_table_file
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.taxonomy.naming import some
@@ -36,7 +35,7 @@ from labeltree.taxonomy.versions.between_versions import (
 )
 
 _PICKLES = (".pkl", ".pickle", ".joblib")
-__all__ = ["check_named", "data_exist", "is_vector_file", "open_source", "with_missing_labels"]
+__all__ = ["check_named", "data_exist", "open_source", "with_missing_labels"]
 
 
 def open_source(
@@ -252,12 +251,6 @@ def _open_named_on(
         notes=(*source.notes, said),
         unused=unused,
     )
-
-
-def is_vector_file(path: str | Path) -> bool:
-    """Whether a file may hold vectors, by its name."""
-    suffix = Path(path).suffix.lower()
-    return suffix in VECTOR_SUFFIXES or (is_table_file(path) and suffix not in (".txt", ".json"))
 
 
 def check_named(spec: str, data_path: str | Path | None = None) -> None:

@@ -35,6 +35,7 @@ __all__ = [
     "ImageStore",
     "Modality",
     "Source",
+    "TableRows",
     "bytes_digest",
     "combined_digests",
     "file_digest",
@@ -73,6 +74,24 @@ class ImageStore(Protocol):
 
     def load(self, rows: Tensor) -> Tensor:
         """Images `(n, c, h, w)`, uint8, of the rows `(n,)`."""
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """In which rows of their table samples stand.
+
+    Attributes:
+        per_row: The most samples that a row can have.
+        first: First row of each sample `(n,)`, if one can have several rows.
+    """
+
+    per_row: int = 1
+    first: Array | None = None
+
+    def find(self, instances: Array) -> Array:
+        """The row, from 0, of each of the samples with ids `(m,)`."""
+        rows = instances // self.per_row
+        return rows if self.first is None else self.first[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +142,7 @@ class Source:
             none.
         look: What the images are like, if they are files whose size was not given.
         vectors: The vectors, which exclude images and texts; None if there are none.
+        table_rows: In which rows of a table the samples stand; None if they are not those of a table.
     """
 
     name: str
@@ -150,6 +170,7 @@ class Source:
     unread: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     look: ImageLook | None = None
     vectors: VectorStore | None = None
+    table_rows: TableRows | None = None
 
     @classmethod
     def in_order(

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,16 +28,10 @@ from labeltree.data.shards.parquet import (
 )
 from labeltree.data.shards.tar import TarSample, read_fields, tar_samples
 from labeltree.data.source import printable
-from labeltree.data.table_columns import (
-    PARQUET,
-    TABLE_SUFFIXES,
-    cell_text,
-    is_table_file,
-    read_header,
-    text_batches,
-)
+from labeltree.data.table_columns import cell_text, read_header, text_batches
 from labeltree.data.tables.table_samples import image_path, only_addresses, sample_columns
 from labeltree.errors import DataError
+from labeltree.file_kinds import PARQUET, TABLE_SUFFIXES, is_table_file
 from labeltree.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
@@ -342,9 +335,13 @@ def _images_of_table(
                 if cell is None:
                     continue
                 if is_url(cell):
-                    raise only_addresses(table, column, f"row {start + row + 1} names its image")
+                    raise only_addresses(
+                        table, column, f"row {start + row + 1} below the header names its image"
+                    )
                 try:
-                    file = image_path(cell, root, table, column, partial(_only, start + row + 1))
+                    file = image_path(
+                        cell, root, table, column, lambda _, at=start + row + 1: f"row {at} below the header"
+                    )
                 except DataError as error:
                     yield StreamedSample(name, error, False, kept(row))
                 else:
@@ -368,10 +365,6 @@ def _stream_by_rule(
             for file in files:
                 place = os.path.join(root, file)
                 yield StreamedSample(printable(place.removeprefix(top)), Path(place), False, kept(row))
-
-
-def _only(row: int, _: str) -> list[int]:
-    return [row]
 
 
 def _texts(batch: pa.RecordBatch, column: str) -> list[str | None]:

@@ -7,9 +7,10 @@ import lzma
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from labeltree.data.biology.darwin_core_archive import is_archive, read_archive
 from labeltree.data.table_forms.record_tables import read_records
 from labeltree.data.table_forms.text_tables import TextTable
 from labeltree.errors import DataError
+from labeltree.file_kinds import PARQUET, RECORDS, SHEETS, TEXTS
 from labeltree.safe_files import Reader, read_parquet, stack_lists
 from labeltree.taxonomy.ranks import term_of
 from labeltree.text_files import PACKED, find_encoding, open_unpacked, split_packed
@@ -28,25 +30,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "PARQUET",
-    "TABLE_SUFFIXES",
     "Cells",
     "DataTable",
     "cell_text",
-    "is_table_file",
     "read_header",
     "settings_of_another",
     "text_batches",
 ]
 
 _TABLE = Reader("a table", "write it again, or as .csv")
-PARQUET = (".parquet", ".pq")
-_TEXTS = (".csv", ".tsv", ".tab", ".psv", ".txt")
-_RECORDS = (".jsonl", ".ndjson", ".json")
-_SHEETS = (".xlsx", ".xlsm")
-TABLE_SUFFIXES = (*_TEXTS, *_RECORDS, *_SHEETS, *PARQUET, ".zip")
-"""The suffixes of tables; `.gz`, `.bz2`, `.xz` or `.zst` may follow those of text and JSON."""
 _START = 1 << 20  # bytes that tell the encoding of another table
+_SHOWN = 5  # rows that a message names
 _TRIED = 1000  # cells that tell whether a column holds numbers
 _MISSING = ("na", "n/a", "null", "none")  # texts for a missing number
 
@@ -64,8 +58,27 @@ class Cells:
     codes: np.ndarray[Any, Any]
 
     def rows_of(self, text: str) -> np.ndarray[Any, Any]:
-        """The rows with this text, counted from 1."""
-        return np.flatnonzero(self.codes == self.texts.index(text)) + 1
+        """The rows with this text, from 0."""
+        return np.flatnonzero(self.codes == self.texts.index(text))
+
+
+@dataclass(frozen=True)
+class RowNumbers:
+    """Where the rows of a table stand in its file, as a person sees them.
+
+    Attributes:
+        of_row: The number of each row, or what gives them: they are counted when one is asked for.
+        is_sheet: Whether they are rows of a sheet, rather than lines of a text.
+    """
+
+    of_row: Sequence[int] | Callable[[], Sequence[int]]
+    is_sheet: bool = False
+
+    @cached_property
+    def values(self) -> np.ndarray[Any, Any]:
+        """The number of each row `(n,)` int64."""
+        numbers = self.of_row() if callable(self.of_row) else self.of_row
+        return np.asarray(numbers, np.int64)
 
 
 class DataTable:
@@ -77,17 +90,23 @@ class DataTable:
         path: Path of the table, for error messages.
         table: The Arrow table.
         notes: Sentences on how it was read.
+        numbers: Where its rows stand in the file; None = they are counted from 1.
 
     Attributes:
         path: Path of the table.
         columns: Names of the columns, without surrounding white space.
         num_rows: Number of rows.
+        whole: The Arrow table with all columns, as they stand in the file.
         notes: Sentences on how it was read, and on what was left out.
         lists_may_be_paths: Whether a list may be a path of names, as in JSON, rather than several labels.
     """
 
-    def __init__(self, path: Path, table: pa.Table, notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self, path: Path, table: pa.Table, notes: Sequence[str] = (), numbers: RowNumbers | None = None
+    ) -> None:
         self.path = path
+        self.whole = table
+        self._numbers = numbers
         names = [name.strip() for name in table.column_names]
         counts = Counter(names)
         self._repeated = {name: count for name, count in counts.items() if count > 1}
@@ -114,7 +133,7 @@ class DataTable:
 
     @classmethod
     def read(cls, path: Path, encoding: str | None = None, sheet: str | None = None) -> DataTable:
-        """Read a table with cells that may be missing, by its suffix; see `TABLE_SUFFIXES`.
+        """Read a table with cells that may be missing, by its suffix; see `labeltree.file_kinds`.
 
         For zip files, such as GBIF's downloads, see `read_archive`; for text `find_text_form`; for JSON
         `read_records`; for workbooks `read_sheet`.
@@ -130,19 +149,23 @@ class DataTable:
         """
         kind = _check_settings(path, encoding, sheet)
         with _reading(path):
-            if kind in _SHEETS:
-                return cls(path, *read_sheet(path, sheet))
-            if kind in _RECORDS:
-                table = cls(path, read_records(path, kind, encoding))
+            if kind in SHEETS:
+                cells = read_sheet(path, sheet)
+                return cls(path, cells.as_texts(), cells.notes, RowNumbers(cells.numbers, is_sheet=True))
+            if kind in RECORDS:
+                records, lines = read_records(path, kind, encoding)
+                table = cls(path, records, numbers=None if lines is None else RowNumbers(lines))
                 table.lists_may_be_paths = True
                 return table
             if is_archive(path):
-                return cls(path, *read_archive(path, encoding))
+                rows, notes, lines = read_archive(path, encoding)
+                return cls(path, rows, notes, RowNumbers(lines))
             if kind in PARQUET:
                 return cls(path, read_parquet(path, _TABLE))
             text = TextTable.at(path, encoding)
             rows = text.read()
-            return cls(path, rows, text.form.notes)
+            numbers = RowNumbers(partial(text.row_lines, rows.num_rows))
+            return cls(path, rows, text.form.notes, numbers)
 
     def usual(self, names: Sequence[str]) -> str | None:
         """The first of the usual names (in lower case) that is a column of the table; None if none is.
@@ -268,9 +291,9 @@ class DataTable:
         parsed = [math.nan if text.lower() in _MISSING else _number(text) for text in cells.texts]
         bad = next((text for text, number in zip(cells.texts, parsed, strict=True) if number is None), None)
         if bad is not None:
-            row = cells.rows_of(bad)[0]
+            where = self.place(cells.rows_of(bad)[0])
             raise DataError(
-                f"{self}, row {row}: the column '{column}' has {bad[:50]!r}, no number; correct it, or leave "
+                f"{self}, {where}: the column '{column}' has {bad[:50]!r}, no number; correct it, or leave "
                 "the column out of the vectors"
             )
         numbers: np.ndarray[Any, Any] = np.array([*parsed, math.nan], np.float64)[cells.codes]
@@ -308,15 +331,39 @@ class DataTable:
 
     def replace_columns(self, table: pa.Table) -> DataTable:
         """The table with other columns."""
-        return DataTable(self.path, table)
+        return DataTable(self.path, table, numbers=self._numbers)
 
     def take(self, rows: np.ndarray[Any, Any] | pa.Array) -> pa.Table:
         """The Arrow table of some rows; a missing number of a row gives a row without cells."""
         return self._table.take(rows)
 
     def row_name(self, row: int) -> str:
-        """The name of a row, counted from 0."""
+        """The name of the sample in a row, given its number from 0; only rows of samples are counted."""
         return f"row {row + 1}"
+
+    def place(self, row: int) -> str:
+        """Where a row stands, given its number from 0: `line 7`, or `row 7 of the sheet`."""
+        if self._numbers is None:
+            return self.row_name(row)
+        number = int(self._numbers.values[row])
+        return f"row {number} of the sheet" if self._numbers.is_sheet else f"line {number}"
+
+    def places(self, rows: np.ndarray[Any, Any]) -> str:
+        """Where the first of some rows stand: `lines 7, 9`."""
+        if len(rows) == 1:
+            return self.place(int(rows[0]))
+        shown = ", ".join(map(str, self.numbers_of(rows[:_SHOWN]))) + (" …" if len(rows) > _SHOWN else "")
+        is_sheet = self._numbers is not None and self._numbers.is_sheet
+        return f"{self.unit}s {shown}{' of the sheet' if is_sheet else ''}"
+
+    @property
+    def unit(self) -> str:
+        """What the numbers of rows count: `line` or `row`."""
+        return "row" if self._numbers is None or self._numbers.is_sheet else "line"
+
+    def numbers_of(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Numbers of rows `(m,)` in the file, as a person sees them, given those from 0."""
+        return rows + 1 if self._numbers is None else self._numbers.values[rows]
 
     def filled(self, column: str) -> list[str]:
         """The text of every row of a required column.
@@ -325,9 +372,9 @@ class DataTable:
             DataError: If there is no such column, or a cell is missing or blank.
         """
         cells = self.cells(self.find(column))
-        missing = np.flatnonzero(cells.codes < 0) + 1
+        missing = np.flatnonzero(cells.codes < 0)
         if missing.size:
-            raise DataError(f"{self}, row {missing[0]}: the column '{column}' is empty")
+            raise DataError(f"{self}, {self.place(missing[0])}: the column '{column}' is empty")
         return [cells.texts[code] for code in cells.codes.tolist()]
 
 
@@ -351,11 +398,11 @@ def _make_table(column: str, values: pa.Array) -> pa.Table:
 def _check_settings(path: Path, encoding: str | None, sheet: str | None) -> str:
     """The suffix of a table without that of its packing; settings that have no effect are refused."""
     kind, packing = split_packed(path)
-    if sheet is not None and kind not in _SHEETS:
+    if sheet is not None and kind not in SHEETS:
         raise DataError(f"table.sheet is '{sheet}', but '{path}' is not a workbook (.xlsx); leave it out")
-    if encoding is not None and kind in (*_SHEETS, *PARQUET):
+    if encoding is not None and kind in (*SHEETS, *PARQUET):
         raise DataError(f"table.encoding is '{encoding}', but '{path}' is not text; leave it out")
-    if packing and kind not in (*_TEXTS, *_RECORDS):
+    if packing and kind not in (*TEXTS, *RECORDS):
         raise DataError(f"'{path}' is packed, and {kind or 'such'} files are read as they are; unpack it")
     return kind
 
@@ -364,19 +411,13 @@ def settings_of_another(path: Path, encoding: str | None, sheet: str | None) -> 
     """The encoding and the sheet of a table that were given for another one, where this one needs them."""
     kind, _ = split_packed(path)
     is_unknown = False
-    if encoding is not None and kind in (*_TEXTS, *_RECORDS) and path.is_file():
+    if encoding is not None and kind in (*TEXTS, *RECORDS) and path.is_file():
         with _reading(path), open_unpacked(path) as file:
             try:
                 is_unknown = find_encoding(file.read(_START), cut=True).is_guess
             except ValueError:
                 is_unknown = True
-    return {"encoding": encoding if is_unknown else None, "sheet": sheet if kind in _SHEETS else None}
-
-
-def is_table_file(path: str | Path) -> bool:
-    """Whether a file may be a table, by its name."""
-    kind, packing = split_packed(path)
-    return kind in TABLE_SUFFIXES and (not packing or kind in (*_TEXTS, *_RECORDS))
+    return {"encoding": encoding if is_unknown else None, "sheet": sheet if kind in SHEETS else None}
 
 
 @contextmanager
@@ -411,7 +452,7 @@ def read_header(path: Path, encoding: str | None = None, sheet: str | None = Non
         if kind in PARQUET:
             with _TABLE.reading(path, "it is damaged, or no Parquet file"), path.open("rb"):
                 return DataTable(path, pq.read_schema(path).empty_table())
-        if kind in _TEXTS:
+        if kind in TEXTS:
             text = TextTable.at(path, encoding)
             return DataTable(path, text.header(), text.form.notes)
     table = DataTable.read(path, encoding, sheet)
@@ -426,7 +467,7 @@ def text_batches(
     Raises:
         DataError: As for `DataTable.read`, which may be found after some batches.
     """
-    if _check_settings(path, encoding, sheet) in _TEXTS:
+    if _check_settings(path, encoding, sheet) in TEXTS:
         with _reading(path):
             yield from TextTable.at(path, encoding).batches()
         return

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ class UnusedRows:
 
     Attributes:
         rows: Numbers of the rows `(n,)` int64, from 0; a row may have several reasons.
+        numbers: Their numbers as a person sees them `(n,)` int64: lines of a text, rows of a sheet;
+            None = counted from 1.
         why: Index of each row's reason `(n,)` int64.
         reasons: Pairs of columns and a reason.
     """
@@ -33,6 +35,7 @@ class UnusedRows:
     rows: Array
     why: Array
     reasons: tuple[tuple[str, str], ...]
+    numbers: Array | None = None
 
     @classmethod
     def none(cls) -> UnusedRows:
@@ -55,14 +58,24 @@ class UnusedRows:
             np.concatenate([self.rows, other.rows]),
             np.concatenate([self.why, other.why + len(self.reasons)]),
             self.reasons + other.reasons,
+            None
+            if self.numbers is None and other.numbers is None
+            else np.concatenate([self._shown(), other._shown()]),
         )
 
+    def numbered(self, number: Callable[[Array], Array]) -> UnusedRows:
+        """The same with the numbers that a person sees, which `number` gives for rows `(n,)`."""
+        return replace(self, numbers=number(self.rows))
+
+    def _shown(self) -> Array:
+        return self.rows + 1 if self.numbers is None else self.numbers
+
     def lines(self) -> list[tuple[int, str, str]]:
-        """Row (counted from 1), columns and reason of each, in the order of the rows."""
+        """Number as a person sees it, columns and reason of each row, in the order of the rows."""
         order = np.argsort(self.rows, kind="stable")
         return [
-            (row + 1, *self.reasons[why])
-            for row, why in zip(self.rows[order].tolist(), self.why[order].tolist(), strict=True)
+            (number, *self.reasons[why])
+            for number, why in zip(self._shown()[order].tolist(), self.why[order].tolist(), strict=True)
         ]
 
     def save(self, path: Path) -> None:
@@ -72,14 +85,17 @@ class UnusedRows:
             writer.writerow(["row", "columns", "reason"])
             writer.writerows(self.lines())
 
-    def in_words(self, table: Path) -> str:
+    def in_words(self, table: Path, unit: str = "row") -> str:
         """The first rows, and the file in the cache folder to which all are written if there are more.
 
         Args:
             table: Path of the table, after which the file is named.
+            unit: What numbers count: `row` or `line`.
         """
         lines = self.lines()
-        text = "\n".join(f"  row {row}, {columns}: {reason}" for row, columns, reason in lines[:_SHOWN])
+        text = "\n".join(
+            f"  {unit} {number}, {columns}: {reason}" for number, columns, reason in lines[:_SHOWN]
+        )
         name = hashlib.sha256(str(table.absolute()).encode("utf-8", "surrogateescape")).hexdigest()[:8]
         path = data_home() / "bad-rows" / f"{table.stem}-{name}.csv"
         more = len(lines) - _SHOWN

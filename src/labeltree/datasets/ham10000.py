@@ -79,12 +79,13 @@ def read_ham10000(path: Path, *, tree: str = NAME) -> ListedImages:
     metadata = first_existing(path, _METADATA)
     table = DataTable.read(metadata)
     images, lesions, codes = map(table.filled, ("image_id", "lesion_id", "dx"))
-    for row, code in enumerate(codes, 1):
+    for row, code in enumerate(codes):
         if code not in DIAGNOSES:
-            raise DataError(f"{table}, row {row}: the diagnosis is '{code}', not {', '.join(DIAGNOSES)}")
-    for row, image in enumerate(images, 1):
+            where = f"{table}, {table.place(row)}"
+            raise DataError(f"{where}: the diagnosis is '{code}', not {', '.join(DIAGNOSES)}")
+    for row, image in enumerate(images):
         if os.path.basename(image) != image:
-            raise DataError(f"{table}, row {row}: '{image}' is not the name of an image")
+            raise DataError(f"{table}, {table.place(row)}: '{image}' is not the name of an image")
     taxonomy = ham10000_taxonomy(tree)
     node = {code: taxonomy.find(name) for code, name in DIAGNOSES.items()}
     return ListedImages(

@@ -149,10 +149,10 @@ def _samples(file: Path) -> Iterator[tuple[str, str, str]]:
     patients, diagnoses = table.filled("ID"), _diagnoses(table)
     columns = ("filename",) if "filename" in table.columns else ("Left-Fundus", "Right-Fundus")
     names = zip(*map(table.filled, columns), strict=True)
-    for row, (patient, diagnosis, eyes) in enumerate(zip(patients, diagnoses, names, strict=True), 1):
+    for row, (patient, diagnosis, eyes) in enumerate(zip(patients, diagnoses, names, strict=True)):
         for name in eyes:
             if os.path.basename(name) != name or name in (os.curdir, os.pardir):
-                raise DataError(f"{table}, row {row}: '{name}' is not the name of a file alone")
+                raise DataError(f"{table}, {table.place(row)}: '{name}' is not the name of a file alone")
             yield patient, diagnosis, name
 
 
@@ -163,10 +163,11 @@ def _diagnoses(table: DataTable) -> list[str]:
     for row in range(table.num_rows):
         for code, column in flags.items():
             if column[row] not in ("0", "1"):
-                raise DataError(f"{table}, row {row + 1}: the column '{code}' is '{column[row]}', not 0 or 1")
+                where = f"{table}, {table.place(row)}"
+                raise DataError(f"{where}: the column '{code}' is '{column[row]}', not 0 or 1")
         diagnosis = next((DIAGNOSES[code] for code, column in flags.items() if column[row] == "1"), None)
         if diagnosis is None:
-            raise DataError(f"{table}, row {row + 1}: there is no diagnosis, all of them are 0")
+            raise DataError(f"{table}, {table.place(row)}: there is no diagnosis, all of them are 0")
         chosen.append(diagnosis)
     return chosen
 

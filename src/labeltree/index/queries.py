@@ -12,6 +12,7 @@ import torch
 
 from labeltree.decisions.searched_space import searched_vectors
 from labeltree.errors import DataError
+from labeltree.file_kinds import VECTOR_SUFFIXES, is_vector_file
 from labeltree.index.filters import Nodes, Where
 from labeltree.index.hits import Hits
 from labeltree.index.index import Index
@@ -58,9 +59,6 @@ def vector_queries(index: Index, place: str | Path) -> list[Query] | None:
     Raises:
         DataError: If the file cannot be read, or its vectors have another length.
     """
-    from labeltree.data.opening_sources import is_vector_file
-    from labeltree.data.vectors.read_vector_files import VECTOR_SUFFIXES
-
     if not is_vector_file(place):
         return None
     if index.model is None and Path(place).suffix.lower() not in VECTOR_SUFFIXES:
@@ -90,8 +88,8 @@ def vector_queries(index: Index, place: str | Path) -> list[Query] | None:
 def queries_in(place: str | Path) -> list[Query]:
     """The queries of a folder of images, or of a table.
 
-    A folder is searched with its subfolders, in the order of names. A table (`.csv`, `.tsv`,
-    `.parquet`) has a column `image`, `path` or `file` (relative to the table), `text`, `id` or
+    A folder is searched with its subfolders, in the order of names. A table (`.csv`, `.xlsx`,
+    `.parquet` …) has a column `image`, `path` or `file` (relative to the table), `text`, `id` or
     `node`; the first of these is taken.
 
     Raises:

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from labeltree.decisions import Answers
 from labeltree.errors import DataError
+from labeltree.inference.answers.answered import Answered
 from labeltree.inference.named_samples import open_other
 from labeltree.inference.opened_model import OpenedModel
-from labeltree.inference.predict import Answered, Request, answer_with
+from labeltree.inference.predict import Request, answer_with
 from labeltree.inference.run_classifiers import other_report
 from labeltree.inference.run_embeddings import embed_source
 from labeltree.models.encoder import Modality
@@ -64,7 +65,8 @@ class Model(OpenedModel):
 
         Args:
             samples: One or several: image files, PIL images or arrays `(h, w)` or `(h, w, 3)` uint8; for
-                a run on texts, texts; for one on vectors, an array `(n, d)` or a vector `(d,)`.
+                a run on texts, texts; for one on vectors, an array `(n, d)` or a vector `(d,)`. The path of
+                a folder, a table or a file of vectors is as `data`.
             texts: Texts, instead of samples or, for a run on images and texts, beside them.
             data: a folder, a table, a file of vectors or a data set, instead of samples; its labels, if any,
                 are not read.
@@ -79,6 +81,7 @@ class Model(OpenedModel):
             ValueError: Unless exactly one of `samples`, `texts` and `data` is given (or both of the
                 first two to a run on images and texts, as many of each).
         """
+        samples, data = self._with_data(samples, data)
         named = self._named(samples, texts, data)
         if named is None:
             other = open_other(self.run, str(data), unlabelled=True)
@@ -115,6 +118,7 @@ class Model(OpenedModel):
             ValueError: Unless exactly one of `samples`, `texts` and `data` is given, or if an option is
                 not valid.
         """
+        samples, data = self._with_data(samples, data)
         named = self._named(samples, texts, data)
         request = Request(data=None if data is None else str(data), labelled=labelled, named=named)
         decider = self.decider

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,10 @@ from labeltree.data import (
     list_datasets,
     open_source,
 )
+from labeltree.data.given_columns import GivenColumns
 from labeltree.data.image_rules import ImageRule
 from labeltree.data.images.decode import decode
+from labeltree.data.images.image_files import OnError
 from labeltree.data.images.image_files import open_images as open_image_files
 from labeltree.data.images.stores import SomeImages, in_threads
 from labeltree.data.object_stores import local_copy
@@ -39,6 +42,8 @@ from labeltree.training.recipe import Recipe
 __all__ = [
     "NamedSamples",
     "has_folders",
+    "list_names",
+    "name_samples",
     "open_images",
     "open_other",
     "open_texts",
@@ -65,15 +70,67 @@ class NamedSamples:
         source: The readable samples in that order, with their positions in `names` as instances; None if
             there are none.
         skipped: Maps positions in `names` to the reason why that sample cannot be read.
+        given: The columns of the table that they come from, a row for each of `names`; None without one.
+        one_each: Whether no row of that table has several samples.
     """
 
     names: list[str]
     source: Source | None
     skipped: dict[int, str]
+    given: GivenColumns | None = None
+    one_each: bool = True
 
     def skipped_names(self) -> list[tuple[str, str]]:
         """Name and reason of each unreadable sample, in order."""
         return [(self.names[place], reason) for place, reason in sorted(self.skipped.items())]
+
+
+def name_samples(
+    source: Source, spec: str | Path | None = None, encoding: str | None = None, sheet: str | None = None
+) -> NamedSamples:
+    """The samples of other data by name, each that could not be read where it would have been.
+
+    Args:
+        source: The samples.
+        spec: The data; of a table its columns are read, without those of vectors.
+        encoding: Encoding of that table, if it is text; None = found.
+        sheet: The sheet of that table; None = the first that is not empty.
+    """
+    names: list[str] = []
+    ids: list[int] = []
+    skipped: dict[int, str] = {}
+    left = sorted(source.unread.items(), reverse=True)
+    readable = zip(source.instances.tolist(), list_names(source), strict=True)
+
+    def skip(before: float) -> None:
+        while left and left[-1][0] < before:
+            unread, (name, skipped[len(names)]) = left.pop()
+            names.append(name)
+            ids.append(unread)
+
+    for instance, name in readable:
+        skip(instance)
+        names.append(name)
+        ids.append(instance)
+    skip(math.inf)
+    named = NamedSamples(names, source, skipped)
+    if spec is None or source.table_rows is None:
+        return named
+    path = Path(local_copy(spec)).expanduser()
+    table = GivenColumns.read(path, encoding, sheet, source.columns.get("vectors", ()))
+    rows = source.table_rows.find(np.array(ids, np.int64))
+    return dataclasses.replace(named, given=table.take(rows), one_each=source.table_rows.per_row == 1)
+
+
+def list_names(source: Source) -> list[str]:
+    """Names of the samples: their files, their texts, or their positions in the data set."""
+    every = torch.arange(len(source))
+    return (
+        source.paths(every)
+        or (source.sample_names() if source.vectors is not None else [])
+        or (source.read(every) if source.texts is not None else [])
+        or [f"{source.name} {instance}" for instance in source.instances.tolist()]
+    )
 
 
 def open_images(run: TrainedRun, files: Sequence[str]) -> NamedSamples:
@@ -273,11 +330,12 @@ def open_other(
     as_trained: bool = False,
     mapping: str | Path | None = None,
     kept: Sequence[str] = (),
+    on_error: OnError = "skip",
 ) -> Source:
     """Open other samples in the shape that a trained run's encoder takes, labelled in the run's taxonomy.
 
     A run on images and texts also takes samples with only one of them. Samples keep their aspects if the run
-    has the same ones. Unreadable images are left out with a warning.
+    has the same ones. Unreadable images are left out.
 
     Args:
         run: The run.
@@ -291,6 +349,7 @@ def open_other(
             the run's. A run that is seen on another version of its taxonomy reads labels of both.
 
         kept: Columns of a table that must be there, and are kept with the samples, beside those of the run.
+        on_error: Whether a warning names what is left out (`skip`), or the caller does (`list`).
 
     Raises:
         ValueError: If both `unlabelled` and `own_labels` are given.
@@ -320,7 +379,7 @@ def open_other(
             taxonomy=None if plain else taxonomy,
             mapping=change,
             missing_labels=None if (own_labels and not as_trained) or unlabelled else recipe.missing_labels,
-            on_error="skip",
+            on_error=on_error,
             either=modality == "both",
             **(
                 {}

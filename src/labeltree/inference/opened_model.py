@@ -15,6 +15,7 @@ from torch import Tensor
 from labeltree.data import ArrayStore, Source
 from labeltree.data.images.decode import pixels_of
 from labeltree.errors import DataError
+from labeltree.file_kinds import is_data_file
 from labeltree.inference.calibrate_run import Decider, open_decider
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.named_samples import (
@@ -110,6 +111,8 @@ class OpenedModel:
         Raises:
             DataError: If a sample is broken or of the wrong kind.
         """
+        if isinstance(samples, str | os.PathLike):
+            raise DataError(f"'{str(samples)[:50]}' is one sample; give a list of samples, [sample]")
         if self.encoder.modality == "both":
             return self._both_inputs(samples, first)
         if self.encoder.modality == "text":
@@ -157,6 +160,35 @@ class OpenedModel:
                 raise DataError(f"sample {first + row} has neither an image nor a text")
         tokens = self.network.tokens(texts) if texts else torch.empty(0, 2, 1, dtype=torch.int32)
         return ImagesAndTexts(torch.from_numpy(pixels), tokens, present)
+
+    def _with_data(self, samples: Any, data: str | Path | None) -> tuple[Any, str | Path | None]:
+        """Samples and data; the path of a folder, a table or vectors among the samples becomes the data.
+
+        A text is the path of a file only if there is one, in a run that reads texts.
+
+        Raises:
+            DataError: If there are more samples beside it.
+        """
+        single = isinstance(samples, str | os.PathLike)
+        given = [samples] if single else samples if isinstance(samples, list | tuple) else []
+        place = next(filter(self._holds_many, given), None)
+        if place is None:
+            return samples, data
+        if len(given) > 1 or data is not None:
+            raise DataError(f"'{place}' holds many samples; give it alone")
+        return (), Path(place) if not isinstance(place, str) else place
+
+    def _holds_many(self, sample: Any) -> bool:
+        if not isinstance(sample, str | os.PathLike):
+            return False
+        try:
+            place = Path(sample).expanduser()
+            is_text = isinstance(sample, str) and self.encoder.modality == "text"
+            if is_text and not (is_data_file(place) and place.is_file()):
+                return False
+            return is_data_file(place) or place.is_dir()
+        except (OSError, ValueError):  # a text that is the name of no file
+            return False
 
     def _array(self, samples: Any) -> np.ndarray[Any, Any]:
         """Vectors `(n, d)` of one or several vectors in memory."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,39 +11,40 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
-from labeltree.data.opening_sources import is_vector_file
+from labeltree.data.object_stores import local_copy
+from labeltree.data.table_columns import settings_of_another
 from labeltree.decisions import METRIC_COSTS, Answers, DecisionRule, Promise, TreeCost, read_costs
-from labeltree.decisions.answers import answer_scores
 from labeltree.decisions.drift import FEWEST, Drift
-from labeltree.decisions.evidence_for_answers import Step
 from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.errors import DataError, typed
-from labeltree.inference.answers_html import html_answers
+from labeltree.inference.answers.answered import Answered
 from labeltree.inference.calibrate_run import Decider, answer_scores_by, open_decider
-from labeltree.inference.explain import explain, explain_text
-from labeltree.inference.format_answers import answer_cells, answer_rows, flat_rows, show_rows, skipped_row
+from labeltree.inference.explain import explain
 from labeltree.inference.load_run import TrainedRun, load_run
-from labeltree.inference.named_samples import NamedSamples, open_images, open_other, open_texts, with_texts
+from labeltree.inference.named_samples import (
+    NamedSamples,
+    list_names,
+    name_samples,
+    open_images,
+    open_other,
+    open_texts,
+    with_texts,
+)
 from labeltree.inference.other_version import run_on
 from labeltree.inference.run_classifiers import other_report, run_classifiers
 from labeltree.metrics.catalogue import metric_name
 from labeltree.metrics.functional import group_labels
 from labeltree.metrics.functional.pool_groups import in_conflict
 from labeltree.options.answer_options import AnswerOptions, PredictOptions
-from labeltree.options.choices import Format
 from labeltree.runs import EmbeddingTable
-from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.versions.between_versions import check_version
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from labeltree.inference.coverage import CalledUnknown, Coverage
+    pass
 
 __all__ = [
     "Answered",
     "Request",
-    "add_unread",
     "answer",
     "answer_with",
     "asked_text",
@@ -84,108 +85,6 @@ class Request:
             data_path=None if options.data_path is None else str(options.data_path),
             split=options.split,
             labelled=options.labelled or options.split is not None,
-        )
-
-
-@dataclass(frozen=True)
-class Answered:
-    """Answers for named samples.
-
-    Attributes:
-        samples: Names of all samples, including unreadable ones.
-        answers: Answers of the run for the n readable samples, in the same order.
-        taxonomy: Taxonomy of the answers.
-        asked: Description of the required coverage or cost.
-        labels: (n,) true nodes, if the answers are compared with labels.
-        judged: (n,) bool, True where the label decides whether an answer is right.
-        skipped: Maps positions in `samples` to the reason why that sample could not be read.
-        classifier: a sentence that names the classifier.
-        rests_on: a sentence on the samples that the promised coverage rests on.
-        warning: a sentence if the run's report shows another classifier.
-        about: Which model answered, when and with what promise; see `Decider.about`.
-        drift: Whether the samples are like those that the promise rests on, or why this cannot be tested;
-            None if they are too few to tell, are the run's own, or there is nothing to compare them with.
-        why: The steps of each answer with the training samples that speak for and against them, if asked for.
-        coverage: How often the answers hold the truth, also by group and by attribute, beside the promise;
-            None without labels, for answers by cost, and for those of groups.
-        called_unknown: How many samples of known classes are called unknown, beside the promise; None without
-            labels, and where nothing can be called unknown.
-    """
-
-    samples: list[str]
-    answers: Answers
-    taxonomy: Taxonomy
-    asked: str
-    labels: Tensor | None = None
-    judged: Tensor | None = None
-    skipped: Mapping[int, str] = field(default_factory=dict)
-    classifier: str = ""
-    rests_on: str = ""
-    warning: str | None = None
-    about: Mapping[str, Any] = field(default_factory=dict)
-    drift: Drift | str | None = None
-    why: Sequence[Sequence[Step]] | None = None
-    coverage: Coverage | None = None
-    called_unknown: CalledUnknown | None = None
-
-    def text(self, form: Format) -> str:
-        """The answers as a table, CSV or JSON; the row of an unreadable sample gives the reason.
-
-        JSON holds `about` and `answers`, a list of rows; every row of a CSV ends in the values of
-        `about`. A table, which is for people to read, goes without them.
-        """
-        if self.why is not None and form == "csv":
-            raise ValueError("an explanation has no place in a CSV; take format 'json' or 'table'")
-        rows = self._rows(explained=form == "json")
-        shown = show_rows(rows, form, self.about)
-        if self.why is not None and form == "table":
-            blocks = [
-                f"{name}\n{explain_text(s, self.taxonomy)}"
-                for name, s in zip(self._read(), self.why, strict=True)
-            ]
-            shown += "\n" + "\n".join(blocks) + "\n"
-        return shown
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A row for each sample, as in the CSV: answer, probability, guesses, and why there is none."""
-        import pandas as pd
-
-        return pd.DataFrame(flat_rows(self._rows()))
-
-    def _repr_html_(self) -> str:
-        rows = self._rows()
-        return html_answers(rows, answer_cells(rows), self.sentence())
-
-    def _read(self) -> list[str]:
-        """The names of the samples that could be read."""
-        return [name for place, name in enumerate(self.samples) if place not in self.skipped]
-
-    def _rows(self, *, explained: bool = False) -> list[dict[str, Any]]:
-        """A row for each sample, also for those without an answer; if asked for, with its explanation."""
-        rows = answer_rows(self.answers, self._read(), self.taxonomy, self.labels)
-        if self.why is not None and explained:
-            for row, steps in zip(rows, self.why, strict=True):
-                row["why"] = [step.to_dict(self.taxonomy) for step in steps]
-        for place, reason in sorted(self.skipped.items()):
-            row = skipped_row(self.samples[place], reason, rows, compared=self.answers.p_known is not None)
-            rows.insert(place, row)
-        return rows
-
-    def sentence(self) -> str:
-        """One sentence: how many answers were cut and, if labels are known, how many hold the truth."""
-        cut, n = int(self.answers.cut.sum()), len(self.answers)
-        said = f"{n} answer{'s' * (n != 1)} ({self.asked}), {cut} of them coarser than the classes"
-        if self.answers.unknown is not None and (count := int(self.answers.unknown.sum())):
-            said += (
-                f", {count} of samples that fit no known class (marked '?': their guesses are the known "
-                "classes most like them)"
-            )
-        if self.labels is None or self.judged is None or not bool(self.judged.any()):
-            return said
-        scores = answer_scores(self.answers.nodes[self.judged], self.labels[self.judged], self.taxonomy)
-        return (
-            f"{said}; of {int(self.judged.sum())} with a label, {scores['coverage']:.2%} hold the truth, at "
-            f"a mean depth of {scores['depth']:.2f} (labels: {scores['true_depth']:.2f})"
         )
 
 
@@ -333,6 +232,8 @@ def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
         why=explain(decider, table, answers) if options.explained else None,
         coverage=coverage,
         called_unknown=called,
+        given=task.named.given,
+        one_each=task.named.one_each,
         **_add_advice(said, decider, answers),
     )
 
@@ -399,7 +300,7 @@ def _unit_names(units: Tensor, of_samples: Tensor, source: Source, per: str) -> 
     What lies within groups is named with its group: `patient 7/left arm`.
     """
     alone = iter((of_samples < 0).nonzero()[:, 0].tolist())
-    samples = _names(source) if bool((units < 0).any()) else []
+    samples = list_names(source) if bool((units < 0).any()) else []
     first = {int(unit): row for row, unit in reversed(list(enumerate(of_samples.tolist())))}
     groups = source.group_names
     if groups is not None and per == "group":  # a patient with one image
@@ -475,12 +376,6 @@ def _pairs(decider: Decider, request: Request) -> NamedSamples:
 def _open(decider: Decider, request: Request, per: str | None = None) -> NamedSamples:
     if request.named is not None:
         return request.named
-    if request.images and decider.run.network.modality == "vector":
-        if len(request.images) > 1 or request.texts:
-            raise DataError("the run reads vectors: name one file of them, such as features.npz")
-        if not is_vector_file(request.images[0]):
-            open_images(decider.run, request.images)  # says what the run reads
-        request = replace(request, images=(), data=request.images[0])
     if request.images and request.texts:
         return _pairs(decider, request)
     if request.images:
@@ -494,44 +389,18 @@ def _open(decider: Decider, request: Request, per: str | None = None) -> NamedSa
             data_path=request.data_path,
             unlabelled=not request.labelled,
             kept=() if per in (None, "group") else (str(per),),
+            on_error="list",
         )
-        return add_unread(source)
-    source = decider.run.source.of_split(request.split or "test")
-    return NamedSamples(_names(source), source, {})
-
-
-def add_unread(source: Source) -> NamedSamples:
-    """The samples of other data by name, each that could not be read where it would have been."""
-    names: list[str] = []
-    skipped: dict[int, str] = {}
-    left = sorted(source.unread.items(), reverse=True)
-
-    def skip() -> None:
-        name, reason = left.pop()[1]
-        skipped[len(names)] = reason
-        names.append(name)
-
-    for instance, name in zip(source.instances.tolist(), _names(source), strict=True):
-        while left and left[-1][0] < instance:
-            skip()
-        names.append(name)
-    while left:
-        skip()
-    return NamedSamples(names, source, skipped)
+        table = decider.run.recipe.table
+        return name_samples(
+            source,
+            request.data,
+            **settings_of_another(Path(local_copy(request.data)), table.encoding, table.sheet),
+        )
+    return name_samples(replace(decider.run.source.of_split(request.split or "test"), unread={}))
 
 
 def _read_price(decider: Decider, cost: str, coarse: float | None) -> TreeCost | Tensor:
     if cost in ("tree", "edges"):
         return TreeCost("height" if cost == "tree" else "edges", coarse)
     return read_costs(cost, decider.rule.classes)
-
-
-def _names(source: Source) -> list[str]:
-    """Names of the samples: their files, their texts, or their positions in the data set."""
-    every = torch.arange(len(source))
-    return (
-        source.paths(every)
-        or (source.sample_names() if source.vectors is not None else [])
-        or (source.read(every) if source.texts is not None else [])
-        or [f"{source.name} {instance}" for instance in source.instances.tolist()]
-    )

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from labeltree.checks import check_choice
-from labeltree.options.choices import Counted, Format, Method, Modality, Optimised
+from labeltree.file_kinds import is_data_file
+from labeltree.options.choices import AnswerFormat, Counted, Method, Modality, Optimised
 from labeltree.options.schema import Option, Options, Place
 from labeltree.options.shared import (
     OWN_SAMPLES,
@@ -38,7 +39,14 @@ __all__ = [
 FALSE_ALARMS = 0.05
 """The share of samples of known classes that may be called unknown, unless another is asked for."""
 
-_FORMATS: dict[str, Format] = {".csv": "csv", ".json": "json", ".txt": "table"}
+_FORMATS: dict[str, AnswerFormat] = {
+    ".csv": "csv",
+    ".xlsx": "xlsx",
+    ".parquet": "parquet",
+    ".json": "json",
+    ".txt": "table",
+}
+_PRINTED: tuple[AnswerFormat, ...] = ("table", "csv", "json")
 
 
 def check_false_alarms(share: float) -> None:
@@ -245,34 +253,49 @@ class BulkOptions(Options):
 class AnswerFile(Options):
     """Where answers are written: the name of the file, or `form`, says the format."""
 
-    form: Annotated[Format | None, Option("default: by `out`, or table", flag="--format")] = None
+    form: Annotated[AnswerFormat | None, Option("default: by `out`, or table", flag="--format")] = None
     out: Annotated[
         Place | None,
         Option(
-            "write there, in the format of .csv, .json or .txt; another `form` is refused", metavar="FILE"
+            "write there, as .csv, .xlsx, .parquet, .json or .txt; for a table, with its columns",
+            metavar="FILE",
         ),
     ] = None
 
+    def find_data(self, given: Sequence[Place], places: Sequence[Place]) -> Place | None:
+        """The one of some places that holds many samples, such as a folder or a table; None without one.
+
+        Args:
+            given: All that is to be answered for.
+            places: The files and folders among it.
+
+        Raises:
+            OptionError: If there is more to answer for.
+        """
+        place = next((place for place in places if Path(place).is_dir() or is_data_file(place)), None)
+        if place is not None and len(given) > 1:
+            what = "a folder" if Path(place).is_dir() else "a file of many samples"
+            raise self.refusal(f"'{place}' is {what}; answer for it alone")
+        return place
+
     @property
-    def format(self) -> Format:
+    def format(self) -> AnswerFormat:
         """The format of the answers: the given one, else that of the file's name, else a table."""
         suffix = Path(self.out or "").suffix.lower()
         by_name = _FORMATS.get(suffix)
-        if suffix == ".parquet":
-            raise self.refusal(
-                f"`out` {self.out}: a single Parquet file of answers is not written; end the name in / for a "
-                "folder of Parquet files (FOLDER/), or in .csv or .json"
-            )
         if self.form is None and suffix and by_name is None:
             raise self.refusal(
-                f"`out` {self.out}: '{suffix}' says no format; end the name in .csv, .json or .txt (a table "
-                "to read), or in / for a folder of Parquet files (FOLDER/), or add `form`"
+                f"`out` {self.out}: '{suffix}' says no format; end the name in .csv, .xlsx, .parquet, .json "
+                "or .txt (a table to read), or in / for a folder of Parquet files (FOLDER/), or add `form`"
             )
         if self.form is not None and by_name not in (None, self.form):
             raise self.refusal(
                 f"`out` {self.out} is to hold {by_name}, and `form` says {self.form}; leave `form` out"
             )
-        return self.form or by_name or "table"
+        chosen = self.form or by_name or "table"
+        if self.out is None and chosen not in _PRINTED:
+            raise self.refusal(f"`form` {chosen} is no text to print; name a file, `out` answers.{chosen}")
+        return chosen
 
 
 @dataclass(frozen=True)
@@ -285,7 +308,8 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
 
     run: Run
     images: Annotated[
-        Sequence[Place], Option("image files, a folder of them, or a file of vectors", positional=True)
+        Sequence[Place],
+        Option("images, a folder, a table (.csv, .xlsx …), or vectors", positional=True),
     ] = ()
     _: KW_ONLY
     texts: Annotated[
@@ -320,21 +344,18 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
             )
         self.require("split", "is about the run's own samples; it goes with `split`", "verify")
 
-    def with_folder_as_data(self) -> PredictOptions:
-        """The same options, with a folder in place of images as if it were named by `data`."""
-        folder = next((place for place in self.images if Path(place).is_dir()), None)
-        if folder is None:
-            return self
-        if len(self.images) > 1 or self.texts:
-            raise self.refusal(f"'{folder}' is a folder; answer for it alone")
-        return replace(self, images=(), data=folder)
+    def with_data(self) -> PredictOptions:
+        """The same options, with a folder, a table or vectors in place of images as if named by `data`."""
+        place = self.find_data([*self.images, *self.texts], self.images)
+        return self if place is None else replace(self, images=(), data=place)
 
     @property
-    def format(self) -> Format:
+    def format(self) -> AnswerFormat:
         """The format of the answers, see `AnswerFile.format`."""
         chosen = super().format
-        if self.explained and chosen == "csv":
-            raise self.refusal("`explained` has no place in a CSV; take `form` json or table")
+        if self.explained and chosen not in ("table", "json"):
+            where = {"csv": "a CSV", "xlsx": "a workbook"}.get(chosen, "Parquet")
+            raise self.refusal(f"`explained` has no place in {where}; take `form` json or table")
         return chosen
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 __all__ = [
+    "AnswerFormat",
     "Calibration",
     "ClassifierChoice",
     "Counted",
@@ -32,6 +33,8 @@ __all__ = [
     "SuspectKind",
 ]
 
+AnswerFormat = Literal["table", "csv", "json", "xlsx", "parquet"]
+"""The format of a file of answers."""
 Calibration = Literal["none", "temperature", "vector", "depth"]
 ClassifierChoice = Literal["auto", "feature-means", "prototypes", "lda", "probe", "own"]
 Counted = Literal["sample", "group"]

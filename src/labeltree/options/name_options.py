@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from pathlib import Path
 from typing import Annotated
 
 from labeltree.options.answer_options import AnswerFile, AnswerOptions, Promise
@@ -17,7 +16,10 @@ __all__ = ["ZeroShotOptions"]
 class ZeroShotOptions(AnswerFile):
     """What to answer for by the names of a taxonomy, without a run."""
 
-    images: Annotated[Sequence[Place], Option("image files, or a folder of them", positional=True)] = ()
+    images: Annotated[
+        Sequence[Place],
+        Option("image files, a folder of them, or a table (.csv, .xlsx, .parquet …)", positional=True),
+    ] = ()
     _: KW_ONLY
     taxonomy: Annotated[
         Place, Option("the taxonomy whose names answer: a file, a folder, a table or a data set")
@@ -62,15 +64,11 @@ class ZeroShotOptions(AnswerFile):
             raise self.refusal(
                 "name what to answer for: image files, `texts` or `data`, and one of them only"
             )
-        if self.labelled and self.data is None and not any(Path(place).is_dir() for place in self.images):
+        if self.labelled and self.data is None and self.find_data(self.images, self.images) is None:
             raise self.refusal("`labelled` is about the samples of `data`; name some")
         self.require("calibrate", "is calibrated on the samples of `calibrate`; name some", "coverage")
 
-    def with_folder_as_data(self) -> ZeroShotOptions:
-        """The same options, with a folder among the images as `data`."""
-        folder = next((place for place in self.images if Path(place).is_dir()), None)
-        if folder is None:
-            return self
-        if len(self.images) > 1:
-            raise self.refusal(f"'{folder}' is a folder; answer for it alone")
-        return replace(self, images=(), data=folder)
+    def with_data(self) -> ZeroShotOptions:
+        """The same options, with a folder or a table in place of images as if named by `data`."""
+        place = self.find_data(self.images, self.images)
+        return self if place is None else replace(self, images=(), data=place)

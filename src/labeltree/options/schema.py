@@ -173,6 +173,14 @@ class OptionField:
         return None
 
     @property
+    def takes_several_texts(self) -> bool:
+        """Whether it holds several texts or places, of which one alone is a list of one, not of letters."""
+        several = self.several
+        known = {each for each in (several, *get_args(several)) if isinstance(each, type)}
+        texts = get_origin(several) is Literal or bool(known & {str, Path, os.PathLike})
+        return texts and str not in self.types
+
+    @property
     def choices(self) -> tuple[Any, ...]:
         """The values allowed, if there are few."""
         types = self.types if self.several is None else (self.several,)
@@ -198,6 +206,8 @@ class Options:
             value = getattr(self, one.name)
             if isinstance(value, list) and one.several is not None:
                 object.__setattr__(self, one.name, value := tuple(value))
+            elif isinstance(value, str | os.PathLike) and one.takes_several_texts:
+                object.__setattr__(self, one.name, value := (value,))
             try:
                 one.check(value)
             except ValueError as error:

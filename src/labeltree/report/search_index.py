@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from labeltree.file_kinds import is_table_file
 from labeltree.index import Index
 from labeltree.index.filters import parse_where
 from labeltree.index.queries import Query, queries_in, run_queries, vector_queries
@@ -98,7 +99,7 @@ def search_index(options: SearchOptions) -> Searched:
         index = index.with_dials(tree=options.tree, instance=options.instance)
     queries: list[Query] = []
     for place in map(str, options.queries):
-        several = Path(place).is_dir() or Path(place).suffix.lower() in (".csv", ".tsv", ".parquet")
+        several = Path(place).is_dir() or is_table_file(place)
         vectors = vector_queries(index, place)
         queries += vectors or (queries_in(place) if several else [Query("image", place)])
     queries += [Query("text", text) for text in options.texts]

@@ -23,7 +23,7 @@ from labeltree.data.images.decode import (
 )
 from labeltree.data.images.dicom import dicom_bytes, dicom_head, dicom_pixels, is_dicom
 from labeltree.errors import DataError, RunError
-from labeltree.inference.format_answers import answer_rows
+from labeltree.inference.answers.format_answers import answer_rows
 from labeltree.inference.model import Model
 from labeltree.models import ImagesAndTexts
 from labeltree.options.answer_options import AnswerOptions
@@ -149,7 +149,7 @@ class Engine:
                 read, or was cancelled and has left the queue.
 
         Returns:
-            The future of a row, as of `labeltree.inference.format_answers.answer_rows`, or of `sample`,
+            The future of a row, as `answer_rows` of `labeltree.inference.answers` makes it, or of `sample`,
             `embedding` and `features`. Its exception is a DataError if the sample cannot be read, a
             TooLargeError if that takes too much memory. Cancel it to drop the sample.
         """

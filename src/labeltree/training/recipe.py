@@ -234,7 +234,7 @@ class Recipe:
     """All settings of a run.
 
     Attributes:
-        data: a data set by name, a folder of nested folders, a table (`.csv`, `.tsv`, `.parquet`), or
+        data: a data set by name, a folder of nested folders, a table (`.csv`, `.xlsx`, `.parquet` …), or
             vectors (`.npz`, `.npy`, `.h5ad`, or a table of numbers).
         objective: The training objective; several joined by `+` add up (`hwc+lam`). `auto`: the one
             that suits the samples and that the studies support.

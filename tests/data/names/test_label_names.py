@@ -71,7 +71,7 @@ def test_a_column_of_scientific_names_becomes_a_tree(tmp_path: Path) -> None:
         "Some virus",
     ]
     assert source.unused is not None
-    assert [row for row, _, _ in source.unused.lines()] == [3, 5, 8]
+    assert [row for row, _, _ in source.unused.lines()] == [4, 6, 9]
     assert "'?Parus major' is uncertain" in source.unused.lines()[1][2]
     notes = "; ".join(source.notes)
     assert "in 2 rows authorship" in notes

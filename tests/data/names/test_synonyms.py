@@ -27,18 +27,18 @@ def test_chains_are_followed(tmp_path: Path) -> None:
 
 
 def test_a_cycle_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"cycle: b > c > b \(row 3\)"):
+    with pytest.raises(DataError, match=r"cycle: b > c > b \(line 4\)"):
         load(tmp_path, "synonym,accepted\na,b\nb,c\nc,b\n")
 
 
 def test_several_accepted_names_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="'a' is a synonym of 'b' in row 1, and of 'c' in row 2"):
+    with pytest.raises(DataError, match="'a' is a synonym of 'b' in line 2, and of 'c' in line 3"):
         load(tmp_path, "synonym,accepted\na,b\na,c\n")
     assert len(load(tmp_path, "synonym,accepted\na,b\na,b\n")) == 1
 
 
 def test_a_name_that_is_accepted_is_no_synonym_unless_a_path_tells(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="'a' is an accepted name in row 2, but a synonym of 'b' in row 1"):
+    with pytest.raises(DataError, match="'a' is an accepted name in line 3, but a synonym of 'b' in line 2"):
         load(tmp_path, "synonym,accepted\na,b\na,a\n")
     table = load(tmp_path, "synonym,accepted\np/a,b\na,a\n")
     assert accepted(table, "x", "p", "a") == ("b",)
@@ -53,7 +53,7 @@ def test_homonyms_stay_apart_by_path(tmp_path: Path) -> None:
 
 
 def test_empty_cells_and_missing_columns_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="row 2: 'accepted' is empty"):
+    with pytest.raises(DataError, match="line 3: 'accepted' is empty"):
         load(tmp_path, "synonym,accepted\na,b\nc,\n")
     with pytest.raises(DataError, match="needs the columns synonym and accepted"):
         load(tmp_path, "old,new\na,b\n")

@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> None:
     options = read_options(CalibrateOptions, parser.parse_args(arguments))
 
     from labeltree.api import calibrate
-    from labeltree.inference.format_answers import calibration_text
+    from labeltree.inference.answers.format_answers import calibration_text
     from labeltree.inference.run_classifiers import other_report
     from labeltree.runs import RunFolder
 

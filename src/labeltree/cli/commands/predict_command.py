@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from labeltree.cli.command_parser import Full, make_parser, read_options
-from labeltree.cli.print_parts import folder_help, parts_progress, print_parts
+from labeltree.cli.print_parts import end_incomplete, folder_help, parts_progress, print_parts
 from labeltree.options.answer_options import AnswerFile, PredictOptions
 from labeltree.options.name_options import ZeroShotOptions
 from labeltree.options.schema import Option
 
 if TYPE_CHECKING:
-    from labeltree.inference.predict import Answered
+    from labeltree.inference.answers.answered import Answered
 
 SUMMARY = "give the most specific answers that the run is sure of, for images or texts"
 ELSEWHERE = "--out FILE names another file; a copy of the run can lie in another folder"
@@ -38,13 +38,14 @@ def run(arguments: list[str]) -> None:
         "predict",
         PredictOptions,
         Full,
-        usage="RUN [IMAGE ... | FOLDER] [options]",
+        usage="RUN [IMAGE ... | FOLDER | TABLE] [options]",
         description="Answer for images or texts with a node of the taxonomy, as fine as is sure: 'mammal' if "
         "dog and wolf are equally likely. Without a run: 'predict --zero-shot --help'. A sample that cannot "
-        "be read gets a row that says why, and the exit code is 1. " + folder_help("answers"),
+        "be read gets a row that says why, and the exit code is 1, or 2 if none can be read. "
+        + folder_help("answers"),
     )
     words = parser.parse_intermixed_args(arguments)
-    options = read_options(PredictOptions, words).with_folder_as_data()
+    options = read_options(PredictOptions, words).with_data()
 
     from labeltree.processes import import_quickly
 
@@ -66,12 +67,13 @@ def _answer_by_names(arguments: list[str]) -> None:
         _ZeroShot,
         ZeroShotOptions,
         Full,
-        usage="--zero-shot --taxonomy TAXONOMY --encoder NAME [IMAGE ... | FOLDER] [options]",
+        usage="--zero-shot --taxonomy TAXONOMY --encoder NAME [IMAGE ... | FOLDER | TABLE] [options]",
         description="Answer for texts or images by the names of the classes of a taxonomy, without a run and "
-        "without training. A sample that cannot be read gets a row that says why, and the exit code is 1.",
+        "without training. A sample that cannot be read gets a row that says why, and the exit code is 1, "
+        "or 2 if none can be read.",
     )
     words = parser.parse_intermixed_args(arguments)
-    options = read_options(ZeroShotOptions, words).with_folder_as_data()
+    options = read_options(ZeroShotOptions, words).with_data()
 
     from labeltree.processes import import_quickly
 
@@ -93,14 +95,11 @@ def _print(done: Answered, options: AnswerFile, *, full: bool) -> None:
     if told:
         _say(_caveats(done, full=full))
     if done.skipped:
-        place, reason = min(done.skipped.items())
-        where = f" (in '{options.out}')" if options.out else ""
-        print(
-            f"labeltree: no answer for {len(done.skipped)} of {len(done.samples)} samples, such as "
-            f"'{done.samples[place]}' ({reason}); their rows say why{where}, the others are answered",
-            file=sys.stderr,
-        )
-        raise SystemExit(1)
+        example = ""
+        if options.out is not None:  # what is printed says it
+            place, reason = min(done.skipped.items())
+            example = f", such as '{done.samples[place]}' ({reason})"
+        end_incomplete("samples", len(done.skipped), len(done.samples), options.out, example)
 
 
 def _say(sentences: Iterable[str | None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from labeltree.cli.command_parser import make_parser, read_options
+from labeltree.cli.print_parts import end_incomplete
 from labeltree.options.search import SearchOptions
 
 SUMMARY = "find the samples of an index that are most like an image, a text, a sample or a node"
@@ -45,10 +46,5 @@ def run(arguments: list[str]) -> None:
     else:
         print(f"written to {options.out}", file=sys.stderr)
     if unread := searched.unread:
-        place = f" (in '{options.out}')" if options.out else ""
-        print(
-            f"labeltree: no answer for {len(unread)} of {len(searched.answers)} queries, such as "
-            f"'{unread[0].query}' ({unread[0].problem}); their entries say why{place}",
-            file=sys.stderr,
-        )
-        raise SystemExit(1)
+        example = "" if options.out is None else f", such as '{unread[0].query}' ({unread[0].problem})"
+        end_incomplete("queries", len(unread), len(searched.answers), options.out, example)

@@ -7,6 +7,7 @@ import io
 import re
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
@@ -40,8 +41,8 @@ def is_archive(path: Path) -> bool:
     return path.suffix.lower() == ".zip"
 
 
-def read_archive(path: Path, encoding: str | None = None) -> tuple[pa.Table, tuple[str, ...]]:
-    """Read the table of a zip file, without unpacking it, and sentences on how.
+def read_archive(path: Path, encoding: str | None = None) -> tuple[pa.Table, tuple[str, ...], Sequence[int]]:
+    """Read the table of a zip file, without unpacking it; with sentences on how, and the line of each row.
 
     A Darwin Core archive has a `meta.xml` that describes its files: the occurrences become the rows, and
     the images of an extension `multimedia` (Simple Multimedia, Audubon Media) the columns `multimedia 1`,
@@ -62,20 +63,22 @@ def read_archive(path: Path, encoding: str | None = None) -> tuple[pa.Table, tup
 
 def _read_members(
     path: Path, archive: zipfile.ZipFile, encoding: str | None
-) -> tuple[pa.Table, tuple[str, ...]]:
+) -> tuple[pa.Table, tuple[str, ...], Sequence[int]]:
     members = [member for member in archive.infolist() if not member.is_dir()]
     if any(member.flag_bits & 1 for member in members):
         raise DataError(f"'{path}' is encrypted; unpack it, and give the table that is in it")
     metas = [member for member in members if PurePosixPath(member.filename).name == META]
     if metas:
-        return _darwin_core(path, archive, min(metas, key=lambda member: len(member.filename))), ()
+        rows, skip = _darwin_core(path, archive, min(metas, key=lambda member: len(member.filename)))
+        return rows, (), range(skip + 1, skip + 1 + rows.num_rows)
     tables = [member for member in members if _is_table(member.filename)]
     if len(tables) != 1:
         names = ", ".join(repr(member.filename[:80]) for member in tables[:5])
         what = f"{len(tables)} tables ({names})" if tables else "no table (.csv, .tsv, .txt)"
         raise DataError(f"'{path}' holds {what}, and no {META}; unpack it, and give the table of samples")
     table = TextTable(tables[0].filename, lambda: archive.open(tables[0]), encoding)
-    return table.read(), table.form.notes
+    rows = table.read()
+    return rows, table.form.notes, table.row_lines(rows.num_rows)
 
 
 def _is_table(name: str) -> bool:
@@ -117,7 +120,8 @@ def _read_rows(file: IO[bytes], delimiter: str, quote: str | None, names: list[s
         raise ValueError(f"row {row} has {cells} cells where the first line has {expected}") from error
 
 
-def _darwin_core(path: Path, archive: zipfile.ZipFile, meta: zipfile.ZipInfo) -> pa.Table:
+def _darwin_core(path: Path, archive: zipfile.ZipFile, meta: zipfile.ZipInfo) -> tuple[pa.Table, int]:
+    """The occurrences, and the number of lines above them."""
     if meta.file_size > _LONGEST_META:
         raise DataError(
             f"'{path}': {META} has {meta.file_size:,} bytes; it is not a description of an archive"
@@ -127,8 +131,9 @@ def _darwin_core(path: Path, archive: zipfile.ZipFile, meta: zipfile.ZipInfo) ->
     occurrences = _read_file(path, archive, folder, core)
     media = next((one for one in extensions if one.kind in ("Multimedia", "Image", "AudubonMedia")), None)
     if media is None or core.key is None or media.key is None:
-        return occurrences
-    return _join_images(occurrences, core, _read_file(path, archive, folder, media), media)
+        return occurrences, core.skip
+    joined = _join_images(occurrences, core, _read_file(path, archive, folder, media), media)
+    return joined, core.skip
 
 
 def _read_file(path: Path, archive: zipfile.ZipFile, folder: str, described: ArchiveFile) -> pa.Table:

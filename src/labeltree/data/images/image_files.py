@@ -42,7 +42,7 @@ __all__ = [
     "usual_input",
 ]
 
-OnError = Literal["raise", "skip"]
+OnError = Literal["raise", "skip", "list"]
 
 HOW_TO_SKIP = '--on_error skip (in Python on_error="skip")'
 """How an error names the setting that leaves out what cannot be read, on the command line and in Python."""
@@ -54,10 +54,10 @@ class ImageSettings(TypedDict, total=False):
     Attributes:
         image_size: Side in pixels; None = the size of the images, at most 64; see `usual_input`.
         channels: 1 or 3; None = 1 if all images are gray, else 3.
-        on_error: `raise` an error about unreadable images, or `skip` them with a warning. Functions that
-            open data raise by default; a recipe, and so `labeltree.train` and `labeltree train`, skips.
-            Skipping is decided when opening: it never changes which samples an epoch sees, unless `check`
-            is False.
+        on_error: `raise` an error about unreadable images, `skip` them with a warning, or only `list` them,
+            in `Source.unread`. Functions that open data raise by default; a recipe, and so
+            `labeltree.train` and `labeltree train`, skips. Skipping is decided when opening: it never
+            changes which samples an epoch sees, unless `check` is False.
         cache: Keep decoded images in the cache folder; None = if there is room.
         check: Decode all images when opening, to find the unreadable ones (the default). If False, images are
             only decoded when they are loaded, and the cache holds none; those that turn out to be unreadable
@@ -91,7 +91,7 @@ def check_image_settings(settings: ImageSettings) -> None:
         raise TypeError(f"unknown setting '{unknown[0]}' of images; there are {', '.join(known)}")
     on_error = settings.get("on_error", "raise")
     channels, size = settings.get("channels"), settings.get("image_size")
-    check_choice("on_error", on_error, ("raise", "skip"))
+    check_choice("on_error", on_error, ("raise", "skip", "list"))
     check_choice("channels", channels, (None, 1, 3))
     if isinstance(size, int) and size < 1:
         raise ValueError(f"image_size is {size}; it must be 1 or more, or None")
@@ -272,7 +272,7 @@ def open_images(
     if keep:
         store: ImageStore = MappedStore(mapped, shape, preprocessing=preprocessing)
         return OpenedImages(store, failures, digests, reduced, look)
-    unchecked: Any = None if check else {"skip": "replace"}.get(on_error, "raise")
+    unchecked: Any = None if check else {"skip": "replace", "list": "replace"}.get(on_error, "raise")
     store = FileStore(
         images, size, channels, boxes, stamps, digests, preprocessing=preprocessing, unchecked=unchecked
     )
@@ -468,7 +468,7 @@ def report_failures(names: Sequence[str], failures: dict[int, str], on_error: On
     Args:
         names: Names of all images.
         failures: Row → reason.
-        on_error: `raise` or `skip`.
+        on_error: `raise`, `skip` or `list`.
 
     Raises:
         DataError: If `on_error` is `raise` and an image cannot be read, or if no image can be read.
@@ -482,6 +482,6 @@ def report_failures(names: Sequence[str], failures: dict[int, str], on_error: On
         raise DataError(f"{what}. Repair or remove them, or skip them with {HOW_TO_SKIP}")
     if len(failures) == len(names):
         raise DataError(what)
-    if what not in _said:  # a run opens its data several times
+    if on_error == "skip" and what not in _said:  # a run opens its data several times
         _said.add(what)
         _log.warning("%s. They are skipped", what)

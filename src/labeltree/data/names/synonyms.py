@@ -27,7 +27,7 @@ class _Accepted:
 
     names: tuple[str, ...]
     synonym: str
-    row: int
+    place: str
 
 
 class SynonymTable:
@@ -41,7 +41,7 @@ class SynonymTable:
             accepted.
         cleaner: How names are cleaned and compared.
         where: What the pairs were read from, for errors.
-        rows: Number of the row of each pair, for errors.
+        places: Where each pair stands, for errors.
 
     Raises:
         DataError: If a name has several accepted names, or is both accepted and a synonym, and no path tells
@@ -58,19 +58,19 @@ class SynonymTable:
         pairs: Sequence[tuple[str, str]],
         cleaner: Cleaner | None = None,
         where: str = "the synonyms",
-        rows: Sequence[int] | None = None,
+        places: Sequence[str] | None = None,
     ) -> None:
         self._cleaner = cleaner or Cleaner()
         self._where = where
         self._found: dict[Key, _Accepted] = {}
-        self._declared: dict[Key, int] = {}
+        self._declared: dict[Key, str] = {}
         for number, (synonym, accepted) in enumerate(pairs):
-            self._add(synonym, accepted, number + 1 if rows is None else rows[number])
-        for key, row in self._declared.items():
+            self._add(synonym, accepted, f"row {number + 1}" if places is None else places[number])
+        for key, place in self._declared.items():
             if (other := self._found.get(key)) is not None:
                 raise DataError(
-                    f"{where}: '{other.synonym}' is an accepted name in row {row}, but a synonym of "
-                    f"'{join_path(other.names)}' in row {other.row}; if they are homonyms, write the "
+                    f"{where}: '{other.synonym}' is an accepted name in {place}, but a synonym of "
+                    f"'{join_path(other.names)}' in {other.place}; if they are homonyms, write the "
                     f"synonym as a path with its parent, such as 'Parent/{other.synonym}', or remove one row"
                 )
         self._final = {key: self._end(key) for key in self._found}
@@ -101,7 +101,7 @@ class SynonymTable:
         codes = np.stack([first.codes, second.codes, states])
         _, places = np.unique(codes, axis=1, return_index=True)
         ids = _names_by_id(table) if columns[3] else None
-        pairs, rows = [], []
+        pairs, written = [], []
         for row in np.sort(places).tolist():
             one = first.texts[first.codes[row]] if first.codes[row] >= 0 else None
             other = second.texts[second.codes[row]] if second.codes[row] >= 0 else None
@@ -110,15 +110,17 @@ class SynonymTable:
                 other = ids.get(other)
             if columns[0].lower() == "synonym" and (one is None) != (other is None):
                 empty = columns[1] if other is None else columns[0]
-                raise DataError(f"{table}, row {row + 1}: '{empty}' is empty; fill it, or remove the row")
+                raise DataError(
+                    f"{table}, {table.place(row)}: '{empty}' is empty; fill it, or remove the row"
+                )
             if one is not None and state in _IS_ACCEPTED:
                 other = one
             elif one == other and state:  # a name that is no more accepted for being equal to itself
                 continue
             if one is not None and other is not None:
                 pairs.append((one, other))
-                rows.append(row + 1)
-        return cls(pairs, cleaner, str(table), rows)
+                written.append(table.place(row))
+        return cls(pairs, cleaner, str(table), written)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -137,22 +139,22 @@ class SynonymTable:
         ends = (keys[start:] for start in range(len(keys)))
         return next((end for end in ends if end in self._found), None)
 
-    def _add(self, synonym: str, accepted: str, row: int) -> None:
+    def _add(self, synonym: str, accepted: str, place: str) -> None:
         one, other = split_path(synonym), tuple(map(self._cleaner.clean, split_path(accepted)))
         key, target = tuple(map(self._cleaner.key, one)), tuple(map(self._cleaner.key, other))
         if not all(key) or not all(target) or not key or not target:
-            raise DataError(f"{self._where}, row {row}: '{synonym}' or '{accepted}' has an empty name")
+            raise DataError(f"{self._where}, {place}: '{synonym}' or '{accepted}' has an empty name")
         if key == target:
             if synonym.strip() == accepted.strip():
-                self._declared.setdefault(key, row)
+                self._declared.setdefault(key, place)
             return
         known = self._found.get(key)
         if known is None:
-            self._found[key] = _Accepted(other, synonym, row)
+            self._found[key] = _Accepted(other, synonym, place)
         elif tuple(map(self._cleaner.key, known.names)) != target:
             raise DataError(
-                f"{self._where}: '{synonym}' is a synonym of '{join_path(known.names)}' in row {known.row}, "
-                f"and of '{join_path(other)}' in row {row}; remove one, or if they are homonyms, write each "
+                f"{self._where}: '{synonym}' is a synonym of '{join_path(known.names)}' in {known.place}, "
+                f"and of '{join_path(other)}' in {place}; remove one, or if they are homonyms, write each "
                 f"as a path with its parent, such as 'Parent/{synonym}'"
             )
 
@@ -168,7 +170,7 @@ class SynonymTable:
                 cycle = [*chain[chain.index(following) :], following]
                 names = " > ".join(self._found[step].synonym for step in cycle)
                 raise DataError(
-                    f"{self._where}: the synonyms form a cycle: {names} (row {entry.row}); remove "
+                    f"{self._where}: the synonyms form a cycle: {names} ({entry.place}); remove "
                     "the row of the name that is accepted"
                 )
             chain.append(following)

@@ -24,6 +24,7 @@ CLASSES = "classes.txt"
 """The file beside tar files that names the classes, a line each, for which the numbers in `cls` stand."""
 _LIST = Reader("a list of classes", "write a name a line, the first for class 0")
 _IMAGE = "image"
+_SHOWN = 5  # rows that a message names
 _log = logging.getLogger("labeltree.data")
 
 
@@ -80,6 +81,12 @@ class ShardTable(DataTable):
         """The name of a row: its shard, and its name therein."""
         name: str = self._names[row]
         return name
+
+    place = row_name
+
+    def places(self, rows: Array) -> str:
+        """The names of the first of some rows."""
+        return ", ".join(map(self.row_name, rows[:_SHOWN].tolist())) + (" …" if len(rows) > _SHOWN else "")
 
     def images(self, columns: Sequence[str]) -> tuple[ImageParts, Array]:
         """The images of some columns, and the number among them of each row's image.

@@ -25,8 +25,10 @@ _LARGEST_LIST = 128 << 20  # bytes of a list, which becomes objects as a whole
 _COLUMNS = 10_000
 
 
-def read_records(path: Path, suffix: str, encoding: str | None = None) -> pa.Table:
+def read_records(path: Path, suffix: str, encoding: str | None = None) -> tuple[pa.Table, list[int] | None]:
     """The records of a file as a table, a column for each name; values within values have `outer.inner`.
+
+    With it the line of each record, unless they are one list.
 
     Args:
         path: The file, which may be packed.
@@ -37,11 +39,14 @@ def read_records(path: Path, suffix: str, encoding: str | None = None) -> pa.Tab
         OSError: If it cannot be read.
         ValueError: If it holds something else; the message is the reason.
     """
-    records = _listed(path, encoding) if _is_list(path, suffix, encoding) else _lines(path, encoding)
+    is_list = _is_list(path, suffix, encoding)
+    records = _listed(path, encoding) if is_list else _lines(path, encoding)
+    lines: list[int] = []
     parts: list[dict[str, list[Any]]] = []
     counts: list[int] = []
     columns: dict[str, None] = {}
-    for number, record in records:
+    for number, (line, record) in enumerate(records):
+        lines.append(line)
         if number % _AT_ONCE == 0:
             parts.append({})
             counts.append(0)
@@ -54,7 +59,7 @@ def read_records(path: Path, suffix: str, encoding: str | None = None) -> pa.Tab
             column.extend([None] * (counts[-1] - len(column)))
             column.append(value)
         counts[-1] += 1
-    return _table(parts, counts, list(columns))
+    return _table(parts, counts, list(columns)), None if is_list else lines
 
 
 _WHAT = 'a record is an object such as {"text": "…", "label": "…"}'
@@ -84,11 +89,11 @@ def _is_list(path: Path, suffix: str, encoding: str | None) -> bool:
 
 
 def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, Any]]:
+    """The records of a file with one a line, each with its line."""
     with open_unpacked(path) as file:
         start = file.read(_START)
     coding = encoding or find_encoding(start, cut=len(start) >= _START).encoding
     _check_size(path)
-    number = 0
     with open_unpacked(path) as file:
         text = io.TextIOWrapper(file, coding)
         for line_number, line in enumerate(iter(lambda: text.readline(_LONGEST), ""), 1):
@@ -100,8 +105,7 @@ def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, Any]]:
             record = _parsed(line, f"line {line_number}")
             if not isinstance(record, dict):
                 raise ValueError(f"line {line_number} is not a record; {_WHAT}")
-            yield number, record
-            number += 1
+            yield line_number, record
 
 
 def _check_size(path: Path) -> None:

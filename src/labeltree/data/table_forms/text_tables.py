@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from labeltree.text_files import find_encoding, open_unpacked, split_packed
-from labeltree.text_form import START, TextForm, find_text_form, ragged_records
+from labeltree.text_form import START, TextForm, find_text_form, list_record_lines, ragged_records
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,6 +84,20 @@ class TextTable:
             self._find_encoding_again()
             table = read(self.form)
         return _unquote(table.rename_columns(list(self.form.header)), self.form)
+
+    def row_lines(self, count: int) -> list[int]:
+        """The line on which each of the rows begins, of which there are `count`."""
+        import csv
+
+        coding = "utf-8-sig" if self.form.encoding == "utf-8" else self.form.encoding
+        with self._open() as file:
+            text = io.TextIOWrapper(file, coding, "replace", newline="")
+            try:
+                lines = list(list_record_lines(iter(lambda: text.readline(_LONGEST_ROW), ""), self.form))
+            except csv.Error:
+                lines = []
+        first = self.form.skip + 2
+        return lines if len(lines) == count else list(range(first, first + count))
 
     def header(self) -> pa.Table:
         """The columns without rows."""

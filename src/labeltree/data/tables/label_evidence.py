@@ -383,8 +383,8 @@ def _coarsen_doubtful(
     for text, value in zip(cells.texts, values, strict=True):
         if value is None or not 0 <= value <= 1:
             raise DataError(
-                f"{table}, row {cells.rows_of(text)[0]}: the confidence '{text}' in column '{column}' "
-                "is not a number from 0 to 1"
+                f"{table}, {table.place(cells.rows_of(text)[0])}: the confidence '{text}' in column "
+                f"'{column}' is not a number from 0 to 1"
             )
     of_rows = np.array([*values, np.nan], float)[cells.codes][owner]
     doubted = torch.from_numpy(of_rows < least) & (nodes > 0)

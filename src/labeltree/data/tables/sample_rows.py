@@ -41,8 +41,8 @@ class SampleRows:
         empty = np.flatnonzero(cells.codes < 0)
         if len(empty):
             raise DataError(
-                f"{table}, row {empty[0] + 1}: '{self.column}' is empty, so that nothing says which sample "
-                "the row is about"
+                f"{table}, {table.place(empty[0])}: '{self.column}' is empty, so that nothing says which "
+                "sample the row is about"
             )
         self.sample = cells.codes
         self.first = np.unique(cells.codes, return_index=True)[1]
@@ -65,8 +65,9 @@ class SampleRows:
             other = np.flatnonzero(codes != codes[self.first][self.sample])
             if len(other):
                 row = int(other[0])
+                before = table.place(self.first[self.sample[row]])
                 raise DataError(
-                    f"{table}: rows {self.first[self.sample[row]] + 1} and {row + 1} are one sample "
+                    f"{table}: {before} and {table.place(row)} are one sample "
                     f"('{self._names[self.sample[row]]}' in '{self.column}') but differ in '{column}'; make "
                     "them alike, or name another sample_column"
                 )
@@ -80,7 +81,7 @@ class SampleRows:
         cells = table.cells(table.find(column))
         empty = rows[cells.codes[rows] < 0]
         if len(empty):
-            raise DataError(f"{table}, row {empty[0] + 1}: '{column}' is empty; who gave this label?")
+            raise DataError(f"{table}, {table.place(empty[0])}: '{column}' is empty; who gave this label?")
         pair = self.sample[rows] * (len(cells.texts) + 1) + cells.codes[rows]
         kinds, first, index = np.unique(pair, return_index=True, return_inverse=True)
         del kinds
@@ -88,7 +89,7 @@ class SampleRows:
         if len(twice):
             row, before = rows[twice[0]], rows[first[index[twice[0]]]]
             raise DataError(
-                f"{table}: rows {before + 1} and {row + 1} are two votes of the annotator "
+                f"{table}: {table.place(before)} and {table.place(row)} are two votes of the annotator "
                 f"'{cells.texts[cells.codes[row]]}' on one sample; keep one of them"
             )
 
@@ -103,3 +104,19 @@ class _FirstRows(DataTable):
     def row_name(self, row: int) -> str:
         table, first = self._of
         return table.row_name(int(first[row]))
+
+    @property
+    def unit(self) -> str:
+        return self._of[0].unit
+
+    def place(self, row: int) -> str:
+        table, first = self._of
+        return table.place(int(first[row]))
+
+    def places(self, rows: Array) -> str:
+        table, first = self._of
+        return table.places(first[rows])
+
+    def numbers_of(self, rows: Array) -> Array:
+        table, first = self._of
+        return table.numbers_of(first[rows])

@@ -10,6 +10,7 @@ import shlex
 import unicodedata
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.encoded import ImageParts
 from labeltree.data.images.image_files import HOW_TO_SKIP, OnError
 from labeltree.data.shards.shard_table import ShardTable
-from labeltree.data.table_columns import DataTable
+from labeltree.data.table_columns import Cells, DataTable
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.data.vectors.choose_vectors import find_vectors
 from labeltree.data.vectors.mapped_vectors import VectorStore
@@ -212,15 +213,13 @@ def _vectors(
             f"columns of numbers); it has {', '.join(table.columns)}: "
             f"name one as image_column or text_column, or numbers as vector_column{_image_hint(table)}"
         )
-    bad, told = given.store.bad_rows()
+    bad, told = given.store.bad_rows(table.place)
     if len(bad):
         count = f"{len(bad):,} of {table.num_rows:,} rows"
         what = f"{table}, {count} have a number that is missing or not finite: {told}"
-        if on_error == "raise" or len(bad) == table.num_rows:
-            raise DataError(
-                f"{what}. Fill them, such as with the mean of the column, or skip them with {HOW_TO_SKIP}"
-            )
-        _log.warning("%s. They are skipped", what)
+        _report_left_out(
+            what, "Fill them, such as with the mean of the column", on_error, len(bad) == table.num_rows
+        )
     rows = np.setdiff1d(np.arange(table.num_rows), bad)
     return TableSamples(
         rows,
@@ -357,15 +356,22 @@ def _occurrence_columns(table: DataTable) -> list[str] | str | None:
 
 def _report_empty(empty: Array, table: DataTable, kind: str, columns: list[str], on_error: OnError) -> None:
     """Raise an error for rows without an image or a text, or warn with their number."""
-    rows = np.flatnonzero(empty) + 1
+    rows = np.flatnonzero(empty)
     if not rows.size:
         return
-    shown = ", ".join(map(str, rows[:5])) + (" …" if rows.size > 5 else "")
     where = " and ".join(f"'{column}'" for column in columns)
-    what = f"{table}, {rows.size} of {empty.size} rows have no {kind} in {where}: row {shown}"
-    if on_error == "raise" or rows.size == empty.size:
-        raise DataError(f"{what}. Fill them, or skip them with {HOW_TO_SKIP}")
-    _log.warning("%s. They are skipped", what)
+    what = f"{table}, {rows.size} of {empty.size} rows have no {kind} in {where}: {table.places(rows)}"
+    _report_left_out(what, "Fill them", on_error, rows.size == empty.size)
+
+
+def _report_left_out(what: str, remedy: str, on_error: OnError, is_everything: bool) -> None:
+    """Raise an error about rows that cannot be samples, or warn about them."""
+    if on_error == "raise":
+        raise DataError(f"{what}. {remedy}, or skip them with {HOW_TO_SKIP}")
+    if is_everything:
+        raise DataError(f"{what}. {remedy}")
+    if on_error == "skip":
+        _log.warning("%s. They are skipped", what)
 
 
 def _files(table: DataTable, names: list[str], folder: Path | None) -> tuple[list[str] | ImageParts, Array]:
@@ -382,7 +388,9 @@ def _files(table: DataTable, names: list[str], folder: Path | None) -> tuple[lis
             rows = int(addresses[cells.codes].sum())
             raise only_addresses(table, name, f"{rows:,} of {table.num_rows:,} rows name their images")
         place = [
-            places.setdefault(image_path(text, root, table, name, cells.rows_of), len(places))
+            places.setdefault(
+                image_path(text, root, table, name, partial(_first_place, table, cells)), len(places)
+            )
             for text in cells.texts
         ]
         codes.append(np.array([*place, -1], np.int64)[cells.codes])
@@ -436,9 +444,11 @@ def _rule_for(key: str) -> str:
     return f"--table.image_folder FOLDER --table.image_name {rule}"
 
 
-def image_path(
-    text: str, root: str, table: DataTable, column: str, rows_of: Callable[[str], Sequence[int] | Array]
-) -> str:
+def _first_place(table: DataTable, cells: Cells, text: str) -> str:
+    return table.place(cells.rows_of(text)[0])
+
+
+def image_path(text: str, root: str, table: DataTable, column: str, find_place: Callable[[str], str]) -> str:
     """The absolute path of an image that a table names.
 
     Args:
@@ -446,7 +456,7 @@ def image_path(
         root: Absolute path of the table's folder.
         table: The table, for errors.
         column: The column, for errors.
-        rows_of: Function that finds the rows with a text, counted from 1, for errors.
+        find_place: Function that says where a text stands, for errors.
 
     Raises:
         DataError: If it is no file name, or a relative one that leads out of the folder.
@@ -457,7 +467,7 @@ def image_path(
     if "\0" in text or (not os.path.isabs(text) and os.path.commonpath((root, file)) != root):
         why = "is not a file name" if "\0" in text else "lies outside the table's folder"
         raise DataError(
-            f"{table}, row {rows_of(text)[0]}: the image {text!r} {why} (column '{column}'); "
+            f"{table}, {find_place(text)}: the image {text!r} {why} (column '{column}'); "
             "write its absolute path, or move the table"
         )
     return _disk_form(file)

@@ -20,8 +20,8 @@ from labeltree.data.names.cleaning import Names
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.shard_table import ShardTable, read_shards
-from labeltree.data.source import CALIB, DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source
-from labeltree.data.table_columns import DataTable, is_table_file, read_header
+from labeltree.data.source import CALIB, DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source, TableRows
+from labeltree.data.table_columns import DataTable, read_header
 from labeltree.data.tables.label_columns import LabelColumns, find_label_columns, usual_label_columns
 from labeltree.data.tables.label_evidence import LabelEvidence, check_columns, read_labels
 from labeltree.data.tables.row_labels import TableLabels, label_nodes, table_aspects
@@ -36,8 +36,9 @@ from labeltree.data.tables.table_samples import (
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.data.vectors.choose_vectors import TableVectors, find_vectors, usual_id_column
 from labeltree.data.vectors.joined_labels import join_labels, label_file_beside
-from labeltree.data.vectors.read_vector_files import VECTOR_SUFFIXES, VectorTable, read_vector_file
+from labeltree.data.vectors.read_vector_files import VectorTable, read_vector_file
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.file_kinds import VECTOR_SUFFIXES, is_table_file
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.files.checklist_archives import is_checklist_archive
@@ -382,18 +383,21 @@ def open_data_table(
             *_without_group(taken["groups"], group_names),
         ),
     }
+    if not isinstance(whole, ShardTable | VectorTable):
+        first = None if of_samples is None else of_samples.first
+        details["table_rows"] = TableRows(samples.per_row, first)
     used = {name for names in details["columns"].values() for name in names} | {id_column, ""}
     used |= set() if image_name is None else set(ImageRule(image_name).columns)
     used |= {Ranks(columns_of_labels.columns, table.columns).depth_column}
     details["notes"] += tuple(_unread(table, used, details["notes"]))
     unused = samples.unused
     empty: dict[int, tuple[str, str]] = {
-        row * samples.per_row: (table.row_name(row), unused.reasons[why][1])
+        row * samples.per_row: (table.place(row), unused.reasons[why][1])
         for row, why in zip(unused.rows.tolist(), unused.why.tolist(), strict=True)
     }
     if of_samples is not None:
         unused = dataclasses.replace(unused, rows=of_samples.first[unused.rows])
-    unused += labels.unused
+    unused = (unused + labels.unused).numbered(whole.numbers_of)
     name = table.path.name if isinstance(table, ShardTable) else table.path.stem
     if samples.files is None:
         row_names = [table.row_name(row) for row in samples.rows.tolist()]
@@ -443,8 +447,9 @@ def _ids(table: DataTable, column: str, rows: Array, names: list[str]) -> tuple[
     again = np.setdiff1d(given, given[first])
     if len(again):
         text, before = cells.texts[codes[again[0]]], rows[np.flatnonzero(codes == codes[again[0]])[0]]
+        both = f"{table.place(before)} and {table.place(rows[again[0]])}"
         return names, [
-            f"rows {before + 1} and {rows[again[0]] + 1} have the same id '{text}' in '{column}' "
+            f"{both} have the same id '{text}' in '{column}' "
             f"({len(again):,} such rows), so that samples are named by their rows; if it stands for what "
             f"samples were taken from, set --table.group_column {column}"
         ]
@@ -509,7 +514,7 @@ def _open_either(
         return source
     nothing = "it has no image and no text"
     left_out = {
-        int(source.instances[row]): pictures.unread.get(row, (row_names[row], nothing))
+        int(source.instances[row]): pictures.unread.get(row, (table.place(int(samples.rows[row])), nothing))
         for row in (~something).nonzero()[:, 0].tolist()
     }
     return dataclasses.replace(source.subset(something.nonzero()[:, 0]), unread=left_out)
@@ -704,7 +709,7 @@ def _split(table: DataTable, columns: Sequence[str]) -> Array | None:
     for split, text in zip(splits, cells.texts, strict=True):
         if split not in (*SPLITS, CALIB):
             raise DataError(
-                f"{table}, row {cells.rows_of(text)[0]}: the split is '{split}', "
+                f"{table}, {table.place(cells.rows_of(text)[0])}: the split is '{split}', "
                 f"not {', '.join(SPLITS)} or empty"
             )
     of_rows: Array = np.array([*splits, ""], dtype=str)[cells.codes]

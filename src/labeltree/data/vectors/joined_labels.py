@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from labeltree.data.table_columns import PARQUET, DataTable
+from labeltree.data.table_columns import DataTable
 from labeltree.data.vectors.choose_vectors import usual_id_column
 from labeltree.data.vectors.vectors_of_others import read_label_list
 from labeltree.errors import DataError
+from labeltree.file_kinds import PARQUET
 
 __all__ = ["join_labels", "label_file_beside"]
 
@@ -77,9 +78,10 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
     twice = given[rows_of[theirs.codes[given]] != given]
     if len(twice):
         text = theirs.texts[theirs.codes[twice[0]]]
+        both = f"{other.place(twice[0])} and {other.place(rows_of[theirs.codes[twice[0]]])}"
         raise DataError(
-            f"{other}: rows {twice[0] + 1} and {rows_of[theirs.codes[twice[0]]] + 1} have the same id "
-            f"'{text}' in '{right}'; keep one of them, or name another column, --table.id_column"
+            f"{other}: {both} have the same id '{text}' in '{right}'; keep one of them, or name another "
+            "column, --table.id_column"
         )
     place = dict(zip(theirs.texts, rows_of.tolist(), strict=True))
     rows = np.array([*(place.get(text, -1) for text in ours.texts), -1])[ours.codes]
@@ -93,7 +95,7 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
     if met < len(rows):
         notes.append(
             f"{len(rows) - met:,} of {len(rows):,} vectors have no row in '{file.name}', and so no label; "
-            f"the first is row {np.flatnonzero(rows < 0)[0] + 1}"
+            f"the first is {table.place(np.flatnonzero(rows < 0)[0])}"
         )
     if without := other.num_rows - len(np.unique(rows[rows >= 0])):
         notes.append(

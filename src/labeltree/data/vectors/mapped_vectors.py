@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import mmap
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,8 +91,12 @@ class VectorStore:
         with np.errstate(over="ignore"):  # told by `bad_rows`
             return np.asarray(self._array[at], np.float32, order="C")
 
-    def bad_rows(self) -> tuple[Array, str]:
-        """The rows with a number that is not finite, `(m,)`, and a clause on the first of them."""
+    def bad_rows(self, place: Callable[[int], str] | None = None) -> tuple[Array, str]:
+        """The rows with a number that is not finite, `(m,)`, and a clause on the first of them.
+
+        Args:
+            place: Says where a row stands; None = rows are counted from 1.
+        """
         bad, told = [], ""
         for rows in self._parts():
             part = self._load(rows)
@@ -103,7 +108,7 @@ class VectorStore:
                 raw = self._array[at, column]
                 size = ", too large for 32 bits" if np.isfinite(raw) else ""
                 name = f"column {column + 1}" if self.columns is None else f"'{self.columns[column]}'"
-                told = f"row {at + 1} has {raw}{size} in {name}"
+                told = f"{f'row {at + 1}' if place is None else place(at)} has {raw}{size} in {name}"
             bad.append(rows[here])
         return np.concatenate([np.zeros(0, np.int64), *bad]), told
 

@@ -24,10 +24,9 @@ from labeltree.taxonomy.naming import some
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["VECTOR_SUFFIXES", "VectorTable", "read_vector_file"]
+__all__ = ["VectorTable", "read_vector_file"]
 
 Array = np.ndarray[Any, Any]
-VECTOR_SUFFIXES = (".npz", ".npy", ".h5ad", ".h5", ".hdf5", ".pt", ".pth")
 _TARGETS = ("y", "targets", "target")  # labels where none are called so
 _SINGULAR = {"labels": "label", "groups": "group", "splits": "split", "ids": "id", "classes": "class"}
 _LAYOUTS = ("X_umap", "X_tsne", "X_draw_graph_fa")  # made to be looked at

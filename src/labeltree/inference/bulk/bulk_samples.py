@@ -19,16 +19,11 @@ from labeltree.data.shards.parquet import class_names
 from labeltree.data.shards.shard_table import CLASSES
 from labeltree.data.source import SPLIT_NAMES, SPLITS
 from labeltree.data.streaming import StreamedSample, count_samples, stream_samples
-from labeltree.data.table_columns import (
-    PARQUET,
-    DataTable,
-    is_table_file,
-    read_header,
-    settings_of_another,
-)
+from labeltree.data.table_columns import DataTable, read_header, settings_of_another
 from labeltree.data.tables.label_columns import ZERO_OR_ONE, find_label_columns
 from labeltree.data.tables.row_labels import cut_label
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.file_kinds import PARQUET, is_table_file
 from labeltree.inference.load_run import TrainedRun
 from labeltree.safe_files import Reader, read_text
 from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, spaced_path

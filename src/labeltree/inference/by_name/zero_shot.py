@@ -12,14 +12,15 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source, list_datasets, open_source
-from labeltree.data.images.image_files import open_images
+from labeltree.data.images.image_files import OnError, open_images
 from labeltree.data.source import printable
 from labeltree.decisions import Answers, ClassNodes, DecisionRule, Promise, fit_rule, holds_truth
 from labeltree.decisions.names import name_prototypes
 from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.errors import DataError, TaxonomyError
-from labeltree.inference.named_samples import has_folders
-from labeltree.inference.predict import Answered, add_unread, promise_text
+from labeltree.inference.answers.answered import Answered
+from labeltree.inference.named_samples import NamedSamples, has_folders, name_samples
+from labeltree.inference.predict import promise_text
 from labeltree.models.name_space import NameSpace, open_name_space
 from labeltree.options.name_options import ZeroShotOptions
 from labeltree.taxonomy import Taxonomy
@@ -89,7 +90,8 @@ def answer_by_names(options: ZeroShotOptions, taxonomy: Taxonomy) -> Answered:
     promise = Promise(options.coverage)
     if rule is not None:
         rule.bars(promise)  # too few samples are refused before others are read
-    names, source, skipped = _samples(options, space, taxonomy)
+    named = _samples(options, space, taxonomy)
+    source = named.source
     asked = "guesses by names alone" if rule is None else promise_text(promise)
     scores = torch.empty(0, len(by_name.classes)).double() if source is None else by_name.scores(source)
     if rule is None:
@@ -98,13 +100,15 @@ def answer_by_names(options: ZeroShotOptions, taxonomy: Taxonomy) -> Answered:
         answers = rule.answer(scores, promise, top=options.top)
     labels = source.nodes if options.labelled and source is not None else None
     return Answered(
-        names,
+        named.names,
         answers,
         taxonomy,
         asked,
         labels,
         None if labels is None else by_name.classes.judges(labels),
-        skipped,
+        named.skipped,
+        given=named.given,
+        one_each=named.one_each,
         classifier=_sentence(by_name, scores, labels),
         rests_on=_rests_on(rule, options),
         about={
@@ -161,13 +165,11 @@ def _calibrated(by_name: NameClassifier, data: str | Path) -> DecisionRule:
     return fit_rule(by_name.scores(source), source.nodes, by_name.classes, groups=source.groups)
 
 
-def _samples(
-    options: ZeroShotOptions, space: NameSpace, taxonomy: Taxonomy
-) -> tuple[list[str], Source | None, dict[int, str]]:
+def _samples(options: ZeroShotOptions, space: NameSpace, taxonomy: Taxonomy) -> NamedSamples:
     """The names of all samples, those that can be read, and why others cannot."""
     if options.data is not None:
-        named = add_unread(_open(options.data, space, taxonomy, labelled=options.labelled))
-        return named.names, named.source, named.skipped
+        source = _open(options.data, space, taxonomy, labelled=options.labelled, on_error="list")
+        return name_samples(source, options.data)
     given = [str(each) for each in (options.texts if options.texts else options.images)]
     if bool(options.texts) != (space.reads == "text"):
         how = "--text 'WORDS', or --data TABLE" if space.reads == "text" else "image files, or --data FOLDER"
@@ -191,12 +193,14 @@ def _samples(
         names = [printable(name) for name in given]
     rows = torch.tensor([row for row in range(len(given)) if row not in skipped], dtype=torch.int64)
     if not len(rows):
-        return names, None, skipped
+        return NamedSamples(names, None, skipped)
     nodes = torch.full((len(rows),), -1)
-    return names, Source("samples", taxonomy, nodes, rows, rows=rows, **content), skipped
+    return NamedSamples(names, Source("samples", taxonomy, nodes, rows, rows=rows, **content), skipped)
 
 
-def _open(data: str | Path, space: NameSpace, taxonomy: Taxonomy, *, labelled: bool) -> Source:
+def _open(
+    data: str | Path, space: NameSpace, taxonomy: Taxonomy, *, labelled: bool, on_error: OnError = "skip"
+) -> Source:
     """Samples of a data set, a folder or a table, with labels of the taxonomy or without any."""
     spec, look = str(data), dict[str, Any]()
     named = spec in list_datasets()
@@ -206,7 +210,7 @@ def _open(data: str | Path, space: NameSpace, taxonomy: Taxonomy, *, labelled: b
     if not labelled and not named and not Path(spec).is_dir():
         look["label_columns"] = []
     plain = named or (not labelled and has_folders(spec))
-    source = open_source(spec, taxonomy=None if plain else taxonomy, on_error="skip", **look)
+    source = open_source(spec, taxonomy=None if plain else taxonomy, on_error=on_error, **look)
     if space.reads not in source.modalities:
         raise DataError(
             f"encoder '{space.name}' reads {space.reads}s, but the samples of '{data}' are "

@@ -297,7 +297,7 @@ def entries_from_triples(file: OpenedFile) -> Entries | None:
     Rows of other relations are left out. None if the second of three columns is no such relation.
     """
     table = file.table
-    rows, lines = [table.header, *table.rows], [0 if table.is_sheet else table.lines[0] - 1, *table.lines]
+    rows, lines = [table.header, *table.rows], [table.lines[0] - 1, *table.lines]
     if len(table.header) != 3:
         return None
     kept = [row for row, cells in enumerate(rows) if re.sub("[ _-]", "", cells[1].casefold()) in _RELATIONS]

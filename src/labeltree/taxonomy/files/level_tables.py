@@ -125,7 +125,7 @@ def _named_table(file: OpenedFile) -> FileTable:
         )
     file.note("line 1 names no columns, since its cells are like those below it, and is read with them")
     names = [f"column {place}" for place in range(1, len(header) + 1)]
-    return FileTable(names, [header, *rows], [0 if is_sheet else lines[0] - 1, *lines], is_sheet)
+    return FileTable(names, [header, *rows], [lines[0] - 1, *lines], is_sheet)
 
 
 def _without_missing(file: OpenedFile, rows: list[list[str]], places: Sequence[int]) -> list[list[str]]:

@@ -183,7 +183,7 @@ def entries_from_pairs(file: OpenedFile) -> Entries | None:
     table = file.table
     if len(table.header) != 2:
         return None
-    lines = [0 if table.is_sheet else table.lines[0] - 1, *table.lines]
+    lines = [table.lines[0] - 1, *table.lines]
     again = any(name in row for name in table.header for row in table.rows)
     first = 0 if again or not is_header(table.header, table.rows) else 1
     rows = [table.header, *table.rows][first:]

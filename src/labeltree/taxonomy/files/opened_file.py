@@ -35,10 +35,7 @@ T = TypeVar("T")
 
 
 class FileTable(NamedTuple):
-    """The column names of a table, its rows without the empty ones, and the line of each.
-
-    Rows of a workbook have no line; they are counted below the header.
-    """
+    """The column names of a table, its rows without the empty ones, and the line or sheet row of each."""
 
     header: list[str]
     rows: list[list[str]]
@@ -48,7 +45,7 @@ class FileTable(NamedTuple):
     def where(self, row: int) -> str:
         """How an error names a row, given its number from 0."""
         number = self.lines[row]
-        return f"row {number} below the header" if self.is_sheet else f"line {number}"
+        return f"row {number}" if self.is_sheet else f"line {number}"
 
 
 class OpenedFile:
@@ -160,12 +157,13 @@ class OpenedFile:
         return _composed(table, composed)
 
     def _sheet(self) -> tuple[FileTable, tuple[str, ...]]:
-        sheet, notes = read_sheet(self.path)
-        columns = [[cell or "" for cell in column.to_pylist()] for column in sheet.columns]
+        sheet = read_sheet(self.path)
+        table = sheet.as_texts()
+        columns = [[cell or "" for cell in column.to_pylist()] for column in table.columns]
         rows = [list(row) for row in zip(*columns, strict=True)]
         if not rows:
             raise ValueError("there is only one row; the first names the columns, the tree follows below")
-        return FileTable(list(sheet.column_names), rows, list(range(1, len(rows) + 1)), is_sheet=True), notes
+        return FileTable(list(table.column_names), rows, sheet.numbers, is_sheet=True), sheet.notes
 
     @cached_property
     def json(self) -> Any:

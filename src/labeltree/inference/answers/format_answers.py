@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -14,6 +12,7 @@ from torch import Tensor
 from labeltree.decisions.answers import Answers, holds_truth
 from labeltree.decisions.conformal import Promise, samples_needed
 from labeltree.decisions.rule import DecisionRule
+from labeltree.inference.answers.answer_table import NO_ANSWER, AnswerTable
 from labeltree.options.choices import Format
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 from labeltree.taxonomy.label_sets import shared_note
@@ -23,7 +22,6 @@ __all__ = [
     "answer_cells",
     "answer_rows",
     "calibration_text",
-    "flat_rows",
     "show_rows",
     "skipped_row",
 ]
@@ -102,15 +100,7 @@ def show_rows(rows: Sequence[dict[str, Any]], form: Format, about: Mapping[str, 
         content = list(rows) if about is None else {"about": dict(about), "answers": list(rows)}
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     if form == "csv":
-        flat, out = flat_rows(rows), io.StringIO()
-        columns = max(
-            flat, key=len, default=[c for c in _COLUMNS if c != "guesses"]
-        )  # a row without an answer has no guesses
-        named = dict(about or {})
-        writer = csv.DictWriter(out, [*columns, *named], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(row | named for row in flat)
-        return out.getvalue()
+        return AnswerTable(rows).text(about or {})
     return _aligned(rows)
 
 
@@ -143,25 +133,11 @@ def calibration_text(rule: DecisionRule, record: Mapping[str, Any], rests_on: st
     return "\n".join(lines) + "\n"
 
 
-def flat_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with a column for each guess and its probability."""
-    guesses = max((len(row["guesses"]) for row in rows), default=0)
-    return [_flat(row, guesses) for row in rows]
-
-
-def _flat(row: dict[str, Any], guesses: int) -> dict[str, Any]:
-    flat = {key: value for key, value in row.items() if key != "guesses"}
-    for number, guess in enumerate(row["guesses"][:guesses]):
-        flat[f"guess_{number + 1}"] = guess["class"]
-        flat[f"guess_{number + 1}_probability"] = guess["probability"]
-    return flat
-
-
 def answer_cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Sample, answer, probability and guesses of each row, as a person reads them.
 
     A cut answer ends in `/…`, that of an unknown class in `/?`. The latter has no p: probabilities are those
-    of known classes, and it is none of them.
+    of known classes, and it is none of them. The root says nothing: it is `no answer`, without a p.
     """
     lines = []
     for row in rows:
@@ -169,9 +145,12 @@ def answer_cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
             lines.append([_short(row["sample"]), "–", "–", f"no answer: {row['problem']}"])
             continue
         below = "?" if row.get("unknown") else "…" if row["cut"] else ""
-        answer = row["answer"] + ("/" if below and row["answer"] != "/" else "") + below
+        nothing = row["answer"] == NO_ANSWER
+        answer = f"{row['answer']}/{below}" if below else row["answer"]
+        if nothing:
+            answer = "no answer (?)" if row.get("unknown") else "no answer"
         said = ", ".join(f"{guess['class']} {guess['probability']:.2f}" for guess in row["guesses"])
-        p = "–" if row.get("unknown") else f"{row['probability']:.3f}"
+        p = "–" if row.get("unknown") or nothing else f"{row['probability']:.3f}"
         lines.append([_short(row["sample"]), answer, p, said])
     return lines
 

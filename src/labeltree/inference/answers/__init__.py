@@ -1,0 +1,1 @@
+"""Answers as rows, tables, files and pages of a notebook."""

@@ -1,0 +1,189 @@
+"""Answers for named samples: a sequence of rows, a table, files, and a page of a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from torch import Tensor
+
+from labeltree.atomic import atomic_write, write_text
+from labeltree.data.given_columns import GivenColumns, plain_value
+from labeltree.decisions.answers import Answers, answer_scores
+from labeltree.decisions.drift import Drift
+from labeltree.decisions.evidence_for_answers import Step
+from labeltree.inference.answers.answer_table import AnswerTable, list_free_names
+from labeltree.inference.answers.answers_html import html_answers
+from labeltree.inference.answers.format_answers import answer_cells, answer_rows, show_rows, skipped_row
+from labeltree.inference.explain import explain_text
+from labeltree.options.choices import AnswerFormat, Format
+from labeltree.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from labeltree.inference.coverage import CalledUnknown, Coverage
+
+__all__ = ["Answered"]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Answers for named samples: a sequence of rows, each as in JSON.
+
+    Attributes:
+        samples: Names of all samples, including unreadable ones.
+        answers: Answers of the run for the n readable samples, in the same order.
+        taxonomy: Taxonomy of the answers.
+        asked: Description of the required coverage or cost.
+        labels: (n,) true nodes, if the answers are compared with labels.
+        judged: (n,) bool, True where the label decides whether an answer is right.
+        skipped: Maps positions in `samples` to the reason why that sample could not be read.
+        classifier: a sentence that names the classifier.
+        rests_on: a sentence on the samples that the promised coverage rests on.
+        warning: a sentence if the run's report shows another classifier.
+        about: Which model answered, when and with what promise; see `Decider.about`.
+        drift: Whether the samples are like those that the promise rests on, or why this cannot be tested;
+            None if they are too few to tell, are the run's own, or there is nothing to compare them with.
+        why: The steps of each answer with the training samples that speak for and against them, if asked for.
+        coverage: How often the answers hold the truth, also by group and by attribute, beside the promise;
+            None without labels, for answers by cost, and for those of groups.
+        called_unknown: How many samples of known classes are called unknown, beside the promise; None without
+            labels, and where nothing can be called unknown.
+        given: The columns of the table whose rows were answered for, a row for each of `samples`; None if it
+            was no table.
+        one_each: Whether no row of that table has several samples.
+    """
+
+    samples: list[str]
+    answers: Answers
+    taxonomy: Taxonomy
+    asked: str
+    labels: Tensor | None = None
+    judged: Tensor | None = None
+    skipped: Mapping[int, str] = field(default_factory=dict)
+    classifier: str = ""
+    rests_on: str = ""
+    warning: str | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+    drift: Drift | str | None = None
+    why: Sequence[Sequence[Step]] | None = None
+    coverage: Coverage | None = None
+    called_unknown: CalledUnknown | None = None
+    given: GivenColumns | None = None
+    one_each: bool = True
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @overload
+    def __getitem__(self, place: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, place: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        """The row of a sample, as in JSON, or those of several."""
+        return self._shown[place]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._shown)
+
+    @cached_property
+    def _shown(self) -> list[dict[str, Any]]:
+        """The rows as JSON has them."""
+        return self._rows(explained=True)
+
+    def text(self, form: Format) -> str:
+        """The answers as a table, CSV or JSON; the row of an unreadable sample gives the reason.
+
+        JSON holds `about` and `answers`, a list of rows; every row of a CSV ends in the values of
+        `about`. A table, which is for people to read, goes without them.
+        """
+        if form == "csv":
+            self._refuse_explanation("a CSV")
+            return self._table().text(self.about)
+        shown = show_rows(self._shown if form == "json" else self._rows(), form, self.about)
+        if self.why is not None and form == "table":
+            blocks = [
+                f"{name}\n{explain_text(s, self.taxonomy)}"
+                for name, s in zip(self._read(), self.why, strict=True)
+            ]
+            shown += "\n" + "\n".join(blocks) + "\n"
+        return shown
+
+    def save(self, path: str | Path, form: AnswerFormat) -> None:
+        """Write the answers, as a whole or not at all.
+
+        A workbook has `about` on a sheet of its own, Parquet in its metadata.
+
+        Raises:
+            ImportError: If a package that writes the format is not installed.
+            ValueError: If the format has no place for what there is to write.
+            WriteError: If the disk is full or writing is not permitted.
+        """
+        if form == "xlsx" or form == "parquet":
+            self._refuse_explanation("a workbook" if form == "xlsx" else "Parquet")
+            table = self._table()
+            with atomic_write(path) as temporary:
+                table.write(temporary, form, self.about)
+        else:
+            write_text(path, self.text(form))
+
+    def _refuse_explanation(self, where: str) -> None:
+        if self.why is not None:
+            raise ValueError(f"an explanation has no place in {where}; take format 'json' or 'table'")
+
+    def _table(self) -> AnswerTable:
+        return AnswerTable(self._rows(), self.given, named=self.given is None or not self.one_each)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each sample, as in the CSV: answer, probability, guesses, and why there is none.
+
+        For the rows of a table, its columns come first.
+        """
+        return self._table().frame()
+
+    def _repr_html_(self) -> str:
+        rows = self._rows()
+        return html_answers(rows, answer_cells(rows), self.sentence())
+
+    def _read(self) -> list[str]:
+        """The names of the samples that could be read."""
+        return [name for place, name in enumerate(self.samples) if place not in self.skipped]
+
+    def _rows(self, *, explained: bool = False) -> list[dict[str, Any]]:
+        """A row for each sample, also for those without an answer; with all that JSON says, if asked for."""
+        rows = answer_rows(self.answers, self._read(), self.taxonomy, self.labels)
+        if self.why is not None and explained:
+            for row, steps in zip(rows, self.why, strict=True):
+                row["why"] = [step.to_dict(self.taxonomy) for step in steps]
+        for place, reason in sorted(self.skipped.items()):
+            row = skipped_row(self.samples[place], reason, rows, compared=self.answers.p_known is not None)
+            rows.insert(place, row)
+        if self.given is not None and explained:
+            names = list_free_names(self.given.names, ())
+            values = [[plain_value(value) for value in column] for column in self.given.values()]
+            for row, cells in zip(rows, zip(*values, strict=True), strict=True):
+                row["input"] = dict(zip(names, cells, strict=True))
+        return rows
+
+    def sentence(self) -> str:
+        """One sentence: how many answers were cut and, if labels are known, how many hold the truth."""
+        cut, n = int(self.answers.cut.sum()), len(self.answers)
+        said = f"{n} answer{'s' * (n != 1)} ({self.asked}), {cut} of them coarser than the classes"
+        if root := int((self.answers.nodes == 0).sum()):
+            said += f" and {root} without a node ('no answer': nothing is sure enough, only guesses)"
+        if self.answers.unknown is not None and (count := int(self.answers.unknown.sum())):
+            said += (
+                f", {count} of samples that fit no known class (marked '?': their guesses are the known "
+                "classes most like them)"
+            )
+        if self.labels is None or self.judged is None or not bool(self.judged.any()):
+            return said
+        scores = answer_scores(self.answers.nodes[self.judged], self.labels[self.judged], self.taxonomy)
+        return (
+            f"{said}; of {int(self.judged.sum())} with a label, {scores['coverage']:.2%} hold the truth, at "
+            f"a mean depth of {scores['depth']:.2f} (labels: {scores['true_depth']:.2f})"
+        )
