@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labeltree.data.column_roles import NO_COLUMN
 from labeltree.decisions.kept_promises import calibrated_units, is_kept, may_be_kept
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.chosen_samples import FEW_CASES
@@ -86,6 +87,7 @@ def group_word(recipe: Mapping[str, Any] | None, column: str | None = None) -> s
     table = (recipe or {}).get("table")
     if column is None and isinstance(table, Mapping):
         column = table.get("group_column")
+    column = None if column == NO_COLUMN else column
     word = re.sub(r"[ _-]?(id|nr|no|number)$", "", str(column or "").strip().lower())
     return word if word.isalpha() else "group"
 
