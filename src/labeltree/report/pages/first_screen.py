@@ -17,7 +17,7 @@ from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.chosen_samples import FEW_CASES
 from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
 from labeltree.evaluation.result import Bounds
-from labeltree.report.charts.tree_colours import main_branches
+from labeltree.report.charts.tree_colours import main_branches, name_branches
 from labeltree.report.wording import percent, plural
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -131,7 +131,7 @@ def tested_sentence(
     if not alone:
         return f"Tested on {what}.{search}"
     branches = main_branches(taxonomy)
-    names = ", ".join(taxonomy.names[node] for node in branches[:4]) + (" …" if len(branches) > 4 else "")
+    names = name_branches(taxonomy)
     tree = f" in {len(branches)} main branches ({names})" if len(branches) > 1 else ""
     classes = plural(result.counts.get("classes tested", 0), "class", "classes")
     return f"Tested on {what}: {classes}{tree}.{search}"
