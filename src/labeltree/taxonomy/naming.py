@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 _MIXER = 0x1E3779B97F4A7C15
+_REORDERS = {*map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))}
 MANY_NAMES = 20_000
 """With more names than this, only those with the same first letter are compared, to be quick."""
 
@@ -86,6 +87,11 @@ def _check_characters(text: str, where: str) -> None:
         category = unicodedata.category(character)
         if category == "Cs":
             raise TaxonomyError(f"{where} has the name {text!r}, which is not valid Unicode text; rename it")
+        if character in _REORDERS:
+            raise TaxonomyError(
+                f"{where} has the name {text!r} with {character!r}, which makes other text appear in another "
+                "order; take it out"
+            )
         if category in ("Cc", "Zl", "Zp") or character == "\ufeff":  # a byte-order mark is not part of a name
             raise TaxonomyError(
                 f"{where} has the name {text!r} with the control character {character!r}; a name is one line"
