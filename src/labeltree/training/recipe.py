@@ -53,8 +53,9 @@ class TableRecipe:
         image_column: Path of each image, relative to the table; several columns are several images a row.
         text_column: Text of each sample; beside `image_column`, or alone.
         label_columns: One column per depth, coarse to fine, or one column of labels of `taxonomy`.
-        group_column: Samples of one group (patient, item) stay on one side of every split.
-        split_column: `train`, `val` or `test`.
+        group_column: Samples of one group (patient, item) stay on one side of every split; None = `group`,
+            `none` = no column.
+        split_column: `train`, `val` or `test`; None = `split`, `none` = no column.
         keep_columns: Columns to keep with the samples, such as `lesion` and `site`: `evaluate` and
             `predict` can judge samples together by them (`--per lesion`), and break results down by them
             (`--by site`).
@@ -87,7 +88,8 @@ class TableRecipe:
             that with a usual name (vectors, embeddings, features), or all numbers that are nothing else.
         label_file: a table with the labels of vectors and their other columns, joined by id, or in the same
             order; None = for `features.npy`, `features.csv` beside it.
-        id_column: Ids of vectors, by which they are named and joined; None = `id`.
+        id_column: Ids of vectors, by which they are named and joined; None = `id`, `none` =
+            no column.
     """
 
     image_column: list[str] | str | None = None
