@@ -104,17 +104,17 @@ class World:
 
 WORLDS = (
     World("plain", 50),
-    World("plain", 150, dear=2),
-    World("plain", 500, dear=8),
+    World("plain", 150, dear=4),
+    World("plain", 500, dear=16),
     World("plain", 5000, dear=80),
     World("tail", 50, tail=True),
-    World("tail", 150, tail=True, dear=2),
+    World("tail", 150, tail=True, dear=4),
     World("apart", 50, apart=4.0),
-    World("apart", 150, apart=4.0, dear=2),
+    World("apart", 150, apart=4.0, dear=4),
     World("groups", 30, group=5),
-    World("groups", 100, group=5, dear=2),
-    World("groups", 300, group=5, dear=8),
-    World("groups", 500, group=5, dear=8),
+    World("groups", 100, group=5, dear=4),
+    World("groups", 300, group=5, dear=16),
+    World("groups", 500, group=5, dear=16),
 )
 
 
