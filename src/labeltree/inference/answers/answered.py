@@ -174,7 +174,7 @@ class Answered:
         cut, n = int(self.answers.cut.sum()), len(self.answers)
         said = f"{n} answer{'s' * (n != 1)} ({self.asked}), {cut} of them coarser than the classes"
         if root := int((self.answers.nodes == 0).sum()):
-            said += f" and {root} without a node ('no answer': nothing is sure enough, only guesses)"
+            said += f", {root} no answer (nothing is sure enough)"
         if self.answers.unknown is not None and (count := int(self.answers.unknown.sum())):
             said += (
                 f", {count} of samples that fit no known class (marked '?': their guesses are the known "
