@@ -19,7 +19,7 @@ from labeltree.inference.answers.answer_table import AnswerTable, list_free_name
 from labeltree.inference.answers.answers_html import html_answers
 from labeltree.inference.answers.format_answers import answer_cells, answer_rows, show_rows, skipped_row
 from labeltree.inference.explain import explain_text
-from labeltree.options.choices import AnswerFormat, Format
+from labeltree.options.choices import AnswerFormat
 from labeltree.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -95,12 +95,14 @@ class Answered:
         """The rows as JSON has them."""
         return self._rows(explained=True)
 
-    def text(self, form: Format) -> str:
+    def text(self, form: AnswerFormat) -> str:
         """The answers as a table, CSV or JSON; the row of an unreadable sample gives the reason.
 
         JSON holds `about` and `answers`, a list of rows; every row of a CSV ends in the values of
         `about`. A table, which is for people to read, goes without them.
         """
+        if form == "xlsx" or form == "parquet":
+            raise ValueError(f"{form} is no text; write it with save('answers.{form}', '{form}')")
         if form == "csv":
             self._refuse_explanation("a CSV")
             return self._table().text(self.about)
