@@ -50,6 +50,8 @@ BRANCH = "recall_at_1 of branch a"
 ROWS = (*MEASURED, BRANCH, *(f"{name} of nodes" for name in NODES))
 OUT = Path(__file__).parent / "results"
 CONFIDENCE = 0.95
+SHARES = ("recall_at_1", "top1", "hierarchical_f1", "accuracy_at_depth_1", BRANCH)  # means from 0 to 1
+WIDEST = 1.6  # times the width of the true spread
 _DIM, _NOISE, _MORE = 6, 0.5, 0.65
 _KEPT_EVERY = 100  # repetitions
 _COMPARED_EVERY = 2  # repetitions: to compare costs twice as much as to evaluate
@@ -66,6 +68,10 @@ class World:
     apart: float = 1.0
     group: int = 1
     dear: int = 1  # one repetition of it for so many of the others
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.samples}"
 
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Points, classes, and groups of test samples."""
@@ -237,62 +243,109 @@ def _one(task: tuple[World, int]) -> tuple[World, dict[str, list[float]]]:
     return task[0], repetition(*task)
 
 
-def tables(rows: dict[World, list[dict[str, list[float]]]]) -> Iterator[str]:
-    """A table for every world."""
-    for world, several in rows.items():
-        if len(several) < 2:
-            continue
-        units = world.samples // world.group
-        what = f"{world.samples} samples" + (f" in {units} groups" if world.group > 1 else "")
-        yield f"### {world.name}, {what}: {len(several)} repetitions\n"
-        yield (
-            "| number | mean | true ± | interval holds it | queries | width / true width | queries | none "
-            "| equal: p ≤ 0.05 | queries | power | queries |"
-        )
-        yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
-        for name in ROWS:
-            part = np.array([row[name] for row in several if name in row], dtype=float)
-            if len(part) < len(several) / 3:
-                continue
-            true, spread = np.nanmean(part[:, 0]), np.nanstd(part[:, 0], ddof=1)
-            cells = [f"{true:.3f}", f"{spread:.3f}"]
-            for low, high in ((part[:, 1], part[:, 2]), (part[:, 5], part[:, 6])):
-                known = ~np.isnan(low)
-                held = ((low <= true) & (true <= high))[known].mean() if known.any() else np.nan
-                width = np.median((high - low)[known]) / (2 * 1.96 * spread) if known.any() else np.nan
-                cells += [f"{held:.3f}", f"{width:.2f}"]
-            none, same, worse = np.isnan(part[:, 1]).mean(), part[:, (3, 7)], part[:, (4, 8)]
-            alarms, power = (np.nanmean(np.where(np.isnan(p), np.nan, p <= 0.05), 0) for p in (same, worse))
-            shown = [cells[0], cells[1], cells[2], cells[4], cells[3], cells[5], f"{none:.2f}"]
-            shown += [f"{alarms[0]:.3f}", f"{alarms[1]:.3f}", f"{power[0]:.2f}", f"{power[1]:.2f}"]
-            yield f"| {name} | " + " | ".join("–" if cell == "nan" else cell for cell in shown) + " |"
-        yield ""
+@dataclass(frozen=True)
+class Cell:
+    """The repetitions of one number in one world: rows of its value, ends, p-values, and those by queries."""
+
+    world: World
+    name: str
+    rows: np.ndarray
+
+    @property
+    def true(self) -> float:
+        return float(np.nanmean(self.rows[:, 0]))
+
+    @property
+    def spread(self) -> float:
+        return float(np.nanstd(self.rows[:, 0], ddof=1))
+
+    def held(self, low: int = 1) -> np.ndarray:
+        """Whether each interval, whose lower end is column `low`, holds the true value."""
+        known = self.rows[~np.isnan(self.rows[:, low])]
+        return np.asarray((known[:, low] <= self.true) & (self.true <= known[:, low + 1]))
+
+    def width(self, low: int = 1) -> float:
+        """The median width, beside that of the true spread."""
+        return self._beside(np.nanmedian(self.rows[:, low + 1] - self.rows[:, low]))
+
+    @property
+    def least_width(self) -> float:
+        """What no valid interval can be narrower than, likewise; 0 unless most draws have only right samples.
+
+        Of n right ones of n, an interval that holds each p in 95 % of the draws holds all p with pⁿ > .05.
+        """
+        units = self.world.samples // self.world.group
+        sure = self.name in SHARES and bool(np.nanmedian(self.rows[:, 0]) >= 1 - 1e-12)
+        return self._beside((1 - 0.05 ** (1 / units)) * sure)
+
+    def alarms(self, column: int) -> np.ndarray:
+        """Whether each p-value of a column is at most .05."""
+        return np.asarray(self.rows[~np.isnan(self.rows[:, column]), column] <= 0.05)
+
+    def _beside(self, width: float) -> float:
+        return float(width) / (2 * 1.96 * self.spread) if self.spread else float("nan")
 
 
-def failures(rows: dict[World, list[dict[str, list[float]]]]) -> list[str]:
+def cells(world: World, several: list[dict[str, list[float]]]) -> list[Cell]:
+    """The cells of a world that have at least a third of its repetitions."""
+    parts = [(name, [row[name] for row in several if name in row]) for name in ROWS]
+    return [
+        Cell(world, name, np.array(part, dtype=float))
+        for name, part in parts
+        if len(part) >= len(several) / 3
+    ]
+
+
+def table(world: World, several: list[dict[str, list[float]]]) -> Iterator[str]:
+    """The lines of the table of a world."""
+    units = world.samples // world.group
+    what = f"{world.samples} samples" + (f" in {units} groups" if world.group > 1 else "")
+    compared = -(-len(several) // _COMPARED_EVERY)
+    yield f"### {world.name}, {what}: {len(several):,} repetitions, {compared:,} of them compared\n"
+    yield (
+        "| number | mean | true ± | interval holds it | queries | width / true width | queries | none "
+        "| equal: p ≤ 0.05 | queries | power | queries |"
+    )
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+    for cell in cells(world, several):
+        shown = [f"{cell.true:.3f}", f"{cell.spread:.3f}"]
+        shown += [f"{held.mean():.3f}" if len(held) else "–" for held in (cell.held(), cell.held(5))]
+        shown += [f"{cell.width(low):.2f}" if len(cell.held(low)) else "–" for low in (1, 5)]
+        shown.append(f"{np.isnan(cell.rows[:, 1]).mean():.2f}")
+        for column, digits in ((3, 3), (7, 3), (4, 2), (8, 2)):
+            alarms = cell.alarms(column)
+            shown.append(f"{alarms.mean():.{digits}f}" if len(alarms) else "–")
+        yield f"| {cell.name} | " + " | ".join(shown) + " |"
+    yield ""
+
+
+def failures(measured: list[Cell]) -> list[str]:
     """Cells whose coverage is below .93 or whose false alarms are above .06, by exact binomial tests."""
-    cells = [(world, name, part) for world, part in rows.items() for name in ROWS]
-    level, found = 0.05 / max(2 * len(cells), 1), []
-    for world, name, several in cells:
-        part = np.array([row[name] for row in several if name in row], dtype=float)
-        if len(part) < len(several) / 3:
-            continue
-        known, true = part[~np.isnan(part[:, 1])], np.nanmean(part[:, 0])
-        held = int(((known[:, 1] <= true) & (true <= known[:, 2])).sum())
-        if binom.cdf(held, len(known), 0.93) < level:
-            found.append(f"{world.name} {world.samples} {name}: {held} of {len(known)} intervals hold it")
-        p = part[:, 3][~np.isnan(part[:, 3])]
-        alarms = int((p <= 0.05).sum())
-        if binom.sf(alarms - 1, len(p), 0.06) < level:
-            found.append(f"{world.name} {world.samples} {name}: {alarms} of {len(p)} tests alarm")
-    return found
+    level, wrong = 0.05 / max(2 * len(measured), 1), []
+    for cell in measured:
+        held, alarms = cell.held(), cell.alarms(3)
+        if len(held) and binom.cdf(held.sum(), len(held), 0.93) < level:
+            wrong.append(f"{cell.world.title} {cell.name}: {held.sum()} of {len(held)} intervals hold it")
+        if len(alarms) and binom.sf(alarms.sum() - 1, len(alarms), 0.06) < level:
+            wrong.append(f"{cell.world.title} {cell.name}: {alarms.sum()} of {len(alarms)} tests alarm")
+    return wrong
+
+
+def wide(measured: list[Cell]) -> list[str]:
+    """Cells whose median width is above 1.6 times that of the true spread, and what the least can be."""
+    return [
+        f"{cell.world.title} {cell.name} {cell.width():.2f}"
+        + (f" (at least {cell.least_width:.2f})" if cell.least_width > WIDEST else "")
+        for cell in measured
+        if len(cell.held()) and cell.width() > WIDEST
+    ]
 
 
 def keep(path: Path, rows: dict[World, list[dict[str, list[float]]]]) -> None:
     """Write the figures of all repetitions, for a later call to go on from."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as temporary:
-        temporary.write_text(json.dumps({f"{w.name} {w.samples}": several for w, several in rows.items()}))
+        temporary.write_text(json.dumps({w.title: several for w, several in rows.items()}))
 
 
 def main() -> None:
@@ -308,7 +361,7 @@ def main() -> None:
     rows: dict[World, list[dict[str, list[float]]]] = {world: [] for world in WORLDS}
     if options.raw is not None and options.raw.is_file():
         kept = json.loads(options.raw.read_text("utf-8"))
-        rows = {world: kept.get(f"{world.name} {world.samples}", []) for world in WORLDS}
+        rows = {world: kept.get(world.title, []) for world in WORLDS}
     tasks = sorted(
         (
             (world, seed)
@@ -328,12 +381,22 @@ def main() -> None:
                 break
     if options.raw is not None:
         keep(options.raw, rows)
-    text = "\n".join(["`python benchmarks/coverage.py`\n", *tables(rows)])
-    wrong = failures(rows)
-    text += (
-        "\nCells that fail (coverage below .93 or false alarms above .06, tested exactly at .05 / cells): "
+    known = {world: several for world, several in rows.items() if len(several) > 1}
+    text = "\n".join(
+        ["`python benchmarks/coverage.py`\n", *(line for part in known.items() for line in table(*part))]
     )
-    text += "; ".join(wrong) + "\n" if wrong else "none.\n"
+    measured = [cell for part in known.items() for cell in cells(*part)]
+    for what, listed in (
+        (
+            "fail (coverage below .93 or false alarms above .06, tested exactly at .05 / tests)",
+            failures(measured),
+        ),
+        (
+            f"are wide (median width above {WIDEST} × the true one; in brackets the least valid one)",
+            wide(measured),
+        ),
+    ):
+        text += f"\nOf {len(measured)} cells, {len(listed)} {what}: {'; '.join(listed) or 'none'}.\n"
     options.out.with_suffix(".md").write_text(text, "utf-8")
     print(text)
 

@@ -20,16 +20,24 @@ VARIABLES = (
     "LABELTREE_DATA",
     "LABELTREE_IMAGE_ENCODER",
     "LABELTREE_OFFLINE",
+    "HF_ENDPOINT",
     "HF_HOME",
     "HF_HUB_CACHE",
     "HF_HUB_OFFLINE",
+    "HF_TOKEN",
+    "QDRANT_API_KEY",
+    "WANDB_MODE",
+    "WANDB_PROJECT",
+    "XDG_CACHE_HOME",
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "CUDA_VISIBLE_DEVICES",
+    "TRITON_INTERPRET",
 )
 """The environment variables that change what labeltree does; docs/environment.md says how."""
 
+_SECRET = ("HF_TOKEN", "QDRANT_API_KEY")
 _NOT_FOR_USERS = ("bench", "dev", "docs")
 _REQUIREMENT = re.compile(r"([\w.-]+).*?(?:;.*extra == ['\"]([\w-]+)['\"])?$")
 
@@ -49,7 +57,7 @@ class Installation:
         threads: Number of threads that torch takes; None = torch cannot be imported.
         caches: Folder → what its files take on the disk, in bytes.
         offline: Whether nothing may be fetched from a network.
-        variables: Those of `VARIABLES` that are set.
+        variables: Those of `VARIABLES` that are set; of tokens only that they are.
     """
 
     labeltree: str
@@ -109,7 +117,11 @@ def examine_installation() -> Installation:
         threads=threads,
         caches={str(data_home()): sum(entry.bytes for entry in cache_entries()), str(hub): _size(hub)},
         offline=offline(),
-        variables={name: os.environ[name] for name in VARIABLES if name in os.environ},
+        variables={
+            name: "(set, not shown)" if name in _SECRET else os.environ[name]
+            for name in VARIABLES
+            if name in os.environ
+        },
     )
 
 

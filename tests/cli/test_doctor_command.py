@@ -1,4 +1,4 @@
-"""`labeltree doctor`: what is installed, in words and as JSON, and the page of environment variables."""
+"""`labeltree doctor`: what is installed, in words and as JSON."""
 
 import json
 import re
@@ -8,8 +8,6 @@ import pytest
 
 from labeltree import installation
 from labeltree.cli.commands import doctor_command
-
-PAGE = Path(__file__).parents[2] / "docs" / "environment.md"
 
 
 @pytest.fixture
@@ -46,8 +44,3 @@ def test_as_json(examined: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert content["caches"][str(tmp_path / "hub-home" / "hub")] == 0
     assert content["offline"] is True
     assert content["processors"] >= 1
-
-
-def test_the_page_has_every_variable() -> None:
-    text = PAGE.read_text("utf-8")
-    assert [name for name in installation.VARIABLES if f"`{name}`" not in text] == []

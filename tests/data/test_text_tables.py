@@ -81,7 +81,9 @@ def test_several_images_a_row(table):
     assert source.groups.tolist() == [0, 0, -1, 0, 0]
     assert source.split.tolist() == ["test", "test", "train", "test", "test"]
     assert source.ratings.tolist() == [[1], [1], [2], [3], [3]]
-    with_text = open_source(path, image_column=["left", "right"], text_column="label")
+    with_text = open_source(
+        path, image_column=["left", "right"], text_column="label", label_columns=["label"]
+    )
     assert with_text.read(range(5)) == ["a", "a", "b", "a", "a"]
     assert torch.equal(with_text.load(range(5)), source.load(range(5)))
 

@@ -15,7 +15,7 @@ from labeltree.decisions import (
     fit_calibrator,
     fit_rule,
 )
-from labeltree.decisions.calibration_error import check_calibration
+from labeltree.decisions.calibration_check import check_calibration
 from labeltree.errors import TaxonomyError
 from labeltree.inference.answers.format_answers import calibration_text
 from labeltree.taxonomy import Taxonomy

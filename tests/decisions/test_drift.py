@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from labeltree.decisions.drift import FEWEST, fit_drift
+from labeltree.decisions.drift import FEWEST, Drift, fit_drift
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -75,3 +75,50 @@ def test_a_test_of_the_same_samples_gives_the_same_answer() -> None:
     rule = rule_of()
     batch = rule.seen(*samples(80, 7, shift=0.5))
     assert rule.test(batch) == rule.test(batch)
+
+
+def repeat(table: EmbeddingTable, chances: torch.Tensor, times: int) -> tuple[EmbeddingTable, torch.Tensor]:
+    """The first five samples several times each, copies in one group, as equal files are."""
+    rows = torch.cat([torch.arange(5).repeat(times), torch.arange(5, len(table))])
+    groups = torch.where(rows < 5, rows, -1)
+    return EmbeddingTable(table.embeddings[rows], table.nodes[rows], groups=groups), chances[rows]
+
+
+def ranks(found: Drift) -> list[float]:
+    """The p-values of the two tests that draw nothing, to which the order of the samples is the same."""
+    return [found.p_values[name] for name in ("distance", "certainty")]
+
+
+@pytest.mark.parametrize("where", ["held", "reference"])
+def test_copies_are_no_patients(where: str) -> None:
+    """Equal files among the samples of a run: batches that tell of no groups are tested as before."""
+    reference, held = samples(200, 1)[0], samples(240, 2)
+    plain = fit_drift(reference, *held, TREE)
+    if where == "held":
+        rule = fit_drift(reference, *repeat(*held, 3), TREE)
+    else:  # all groups of the held-out samples are of one sample
+        table = EmbeddingTable(held[0].embeddings, held[0].nodes, groups=torch.full((240,), -1))
+        rule = fit_drift(repeat(*samples(200, 1), 2)[0], table, held[1], TREE)
+    assert rule.held.groups is None
+    assert len(rule.held) == 240  # copies count once
+    batch = rule.seen(*samples(60, 100))
+    assert ranks(rule.test(batch)) == ranks(plain.test(batch))
+    shifted = rule.test(rule.seen(*samples(60, 500, shift=2.0)))
+    assert shifted.alarms()
+    assert shifted.unit == "samples"
+
+
+def test_copies_in_a_batch_count_once() -> None:
+    rule = rule_of()
+    found = rule.test(rule.seen(*repeat(*samples(60, 100), 8)))
+    assert (found.count, found.unit) == (60, "samples")
+    assert ranks(found) == ranks(rule.test(rule.seen(*samples(60, 100))))
+
+
+def test_groups_that_a_column_names_stay_groups() -> None:
+    """Of each patient one sample was held out: a batch that tells of none may be of few patients."""
+    held, chances = samples(240, 2)
+    alone = EmbeddingTable(held.embeddings, held.nodes, groups=torch.full((240,), -1))
+    rule = fit_drift(samples(200, 1)[0], alone, chances, TREE, named_groups=True)
+    assert "patients" in rule.cannot_test(rule.seen(*samples(60, 100)))
+    assert rule_of(60).held.groups is not None

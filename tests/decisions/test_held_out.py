@@ -7,8 +7,7 @@ import torch
 from decision_cases import ragged
 from torch import Tensor
 
-from labeltree.decisions import ClassNodes, fit_calibrator
-from labeltree.decisions import calibration_error as reliability
+from labeltree.decisions import ClassNodes, calibration_check, fit_calibrator
 from labeltree.decisions.conformal import share_of_groups
 
 
@@ -36,8 +35,11 @@ def test_no_sample_judges_the_calibrator_that_it_fitted(
 
         return apply
 
-    monkeypatch.setattr(reliability, "fit_calibrator", fit)
-    assert reliability.check_calibration(scores, labels, classes, "temperature", groups=groups).samples == 90
+    monkeypatch.setattr(calibration_check, "fit_calibrator", fit)
+    assert (
+        calibration_check.check_calibration(scores, labels, classes, "temperature", groups=groups).samples
+        == 90
+    )
     assert sorted(judged) == [number // 3 if grouped else number for number in range(90)]
 
 

@@ -14,9 +14,13 @@ PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")
 
 
 def test_every_flag_is_a_setting() -> None:
-    known = {action.dest for action in RecipeParser("hwc+lam")._actions} | {"out", "quiet", "verify"}
+    known = {action.dest for action in RecipeParser("hwc+lam")._actions} | {
+        *("out", "quiet", "verify", "offline"),
+    }
     objectives = {entry.name for entry in list_objectives()}
-    of_training = re.sub(r"`(?:labeltree )?(?:evaluate|embed|calibrate|predict) [^`]*`", "", PAGE)
+    of_training = re.sub(
+        r"`(?:(?:labeltree )?(?:evaluate|embed|calibrate|predict)|wandb sync) [^`]*`", "", PAGE
+    )
     of_training = re.sub(
         r"^(?:\$ torchrun|#SBATCH) .*", "", of_training, flags=re.MULTILINE
     )  # their own flags

@@ -18,18 +18,17 @@ from labeltree.evaluation import (
     choose_samples,
     compare,
     evaluate,
-    retrieval_jackknife,
 )
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.protocol_registry import get_protocol, run_protocol
-from labeltree.evaluation.retrieval_jackknife import (
+from labeltree.evaluation.sample_columns import Column, Place, ResamplingUnits, estimate
+from labeltree.evaluation.statistics import Resampling, retrieval_jackknife
+from labeltree.evaluation.statistics.retrieval_jackknife import (
     WithoutBlocks,
     draw_blocks,
     ends_of_search,
     values_without_blocks,
 )
-from labeltree.evaluation.sample_columns import Column, Place, ResamplingUnits, estimate
-from labeltree.evaluation.statistics import Resampling
 from labeltree.geometry import Sphere
 from labeltree.metrics.functional import retrieval_metrics
 from labeltree.metrics.search.ranking import RankedChunk, ranked_chunks

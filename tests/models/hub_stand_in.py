@@ -1,10 +1,12 @@
 """What the Hugging Face hub answers over HTTP, for repositories of tiny files, on this machine alone."""
 
+import base64
 import hashlib
 import json
+import shutil
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,6 +30,7 @@ class Repository:
         gated: the hub describes it to everybody, but gives no file.
         cut: only so many bytes of every file of weights are sent.
         harmed: every file of weights has another last byte.
+        private: nobody sees it without the token.
     """
 
     commits: dict[str, Path]
@@ -36,6 +39,7 @@ class Repository:
     gated: bool = False
     cut: int | None = None
     harmed: bool = False
+    private: bool = False
 
 
 @dataclass
@@ -47,6 +51,9 @@ class StandIn:
         requests: method and path of every request so far.
         tokens: the headers of authorisation that it was given.
         status: the status of every answer, if it is out of order.
+        storage: where what is uploaded lies.
+        owners: whose repositories the token may write.
+        content: the files of weights that were uploaded and are not yet in a commit, by their SHA-256.
     """
 
     address: str = ""
@@ -54,6 +61,9 @@ class StandIn:
     requests: list[str] = field(default_factory=list)
     tokens: list[str | None] = field(default_factory=list)
     status: int | None = None
+    storage: Path | None = None
+    owners: tuple[str, ...] = ("jane",)
+    content: dict[str, bytes] = field(default_factory=dict)
 
     def add(self, name: str, folder: Path, **how: Any) -> str:
         """Add a commit of a repository, to which its main branch then points; returns the commit."""
@@ -80,7 +90,7 @@ def files_of(folder: Path) -> list[str]:
 
 def is_heavy(name: str) -> bool:
     """Whether the hub keeps a file apart from git, and knows it by its SHA-256."""
-    return name.endswith((".safetensors", ".bin"))
+    return name.endswith((".safetensors", ".bin", ".onnx", ".npz"))
 
 
 def sibling(folder: Path, name: str) -> dict[str, Any]:
@@ -91,6 +101,89 @@ def sibling(folder: Path, name: str) -> dict[str, Any]:
         sha256 = hashlib.sha256(content).hexdigest()
         found["lfs"] = {"size": len(content), "sha256": sha256, "pointerSize": 100}
     return found
+
+
+Answer = tuple[int, dict[str, Any] | None]
+
+
+@dataclass
+class Uploads:
+    """How repositories are made, and commits of files in them."""
+
+    stand_in: StandIn
+
+    def put(self, path: str, sent: bytes) -> Answer:
+        oid = path.rpartition("/")[2]
+        assert hashlib.sha256(sent).hexdigest() == oid
+        self.stand_in.content[oid] = sent
+        return 200, None
+
+    def post(self, path: str, sent: bytes) -> Answer:
+        if path == "/api/repos/create":
+            return self._create(**json.loads(sent))
+        if path == "/api/validate-yaml":
+            return self._validate(json.loads(sent)["content"])
+        if path.endswith(".git/info/lfs/objects/batch"):
+            place = f"{self.stand_in.address}/lfs/"
+            objects = json.loads(sent)["objects"]
+            return 200, {
+                "objects": [{**one, "actions": {"upload": {"href": place + one["oid"]}}} for one in objects]
+            }
+        name, action, branch = path.removeprefix("/api/models/").rsplit("/", 2)
+        assert branch == "main"
+        if action == "preupload":
+            modes = [
+                {
+                    "path": one["path"],
+                    "uploadMode": "lfs" if is_heavy(one["path"]) else "regular",
+                    "shouldIgnore": False,
+                }
+                for one in json.loads(sent)["files"]
+            ]
+            return 200, {"files": modes}
+        assert action == "commit"
+        return self._commit(name, [json.loads(line) for line in sent.splitlines()])
+
+    def _create(self, name: str, organization: str, visibility: str, **_: Any) -> Answer:
+        if organization not in self.stand_in.owners:
+            return 403, {"error": "You don't have the rights to create a model under this namespace"}
+        full = f"{organization}/{name}"
+        if full in self.stand_in.repositories:
+            return 409, {"error": "You already created this model repo"}
+        empty = self._new_folder(full)
+        (empty / ".gitattributes").write_text("*.safetensors filter=lfs diff=lfs merge=lfs -text\n")
+        self.stand_in.add(full, empty, private=visibility == "private", licence=None)
+        return 200, {"url": f"{self.stand_in.address}/{full}"}
+
+    def _validate(self, card: str) -> Answer:
+        front = card.split("---\n")[1] if card.startswith("---\n") else ""
+        if "license: " in front and "license: unheard-of" in front:
+            return 400, {"errors": [{"message": '"license" must be one of them'}], "warnings": []}
+        return 200, {"errors": [], "warnings": []}
+
+    def _commit(self, name: str, lines: list[dict[str, Any]]) -> Answer:
+        known = self.stand_in.repositories[name]
+        folder = self._new_folder(name)
+        shutil.copytree(known.commits[known.refs["main"]], folder, dirs_exist_ok=True)
+        for line in lines:
+            about = line["value"]
+            path = folder / about.get("path", "")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if line["key"] == "file":
+                path.write_bytes(base64.b64decode(about["content"]))
+            elif line["key"] == "lfsFile":
+                path.write_bytes(self.stand_in.content[about["oid"]])
+            elif line["key"] == "deletedFile":
+                path.unlink()
+        commit = self.stand_in.add(name, folder)
+        return 200, {"commitUrl": f"{self.stand_in.address}/{name}/commit/{commit}", "commitOid": commit}
+
+    def _new_folder(self, name: str) -> Path:
+        assert self.stand_in.storage is not None
+        number = len(list(self.stand_in.storage.glob(f"{name.replace('/', '--')}-*")))
+        folder = self.stand_in.storage / f"{name.replace('/', '--')}-{number}"
+        folder.mkdir(parents=True)
+        return folder
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -105,8 +198,39 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer(body=True)
 
+    def do_POST(self) -> None:
+        self._take(Uploads(self.stand_in).post)
+
+    def do_PUT(self) -> None:
+        self._take(Uploads(self.stand_in).put)
+
+    def _take(self, answer: Callable[[str, bytes], Answer]) -> None:
+        path, sent = unquote(urlsplit(self.path).path), self._sent()
+        self.stand_in.requests.append(f"{self.command} {path}")
+        token, status, content = self.headers.get("Authorization"), self.stand_in.status, None
+        if not path.startswith("/lfs/"):  # an address that is signed
+            self.stand_in.tokens.append(token)
+            status = 401 if status is None and token != f"Bearer {TOKEN}" else status
+        if status is None:
+            status, content = answer(path, sent)
+        self._send(status, json.dumps(content or {}).encode(), True, {"Content-Type": "application/json"})
+
+    def _sent(self) -> bytes:
+        """The body of the request, whole or in chunks."""
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        parts = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
     def _answer(self, *, body: bool) -> None:
         path = unquote(urlsplit(self.path).path)
+        if path == "/api/agent-harnesses":
+            self._send(404, b"", body)  # what huggingface_hub asks by itself, or not
+            return
         self.stand_in.requests.append(f"{self.command} {path}")
         self.stand_in.tokens.append(self.headers.get("Authorization"))
         if self.stand_in.status is not None:
@@ -123,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _commit(self, name: str, revision: str, body: bool) -> tuple[Repository, str] | None:
         known = self.stand_in.repositories.get(name)
-        if known is None:
+        if known is None or (known.private and self.headers.get("Authorization") != f"Bearer {TOKEN}"):
             self._send(401, b"", body, {"X-Error-Code": "RepoNotFound"})
             return None
         commit = known.refs.get(revision, revision)
@@ -141,6 +265,7 @@ class _Handler(BaseHTTPRequestHandler):
             "id": name,
             "sha": commit,
             "gated": "manual" if known.gated else False,
+            "private": known.private,
             "tags": ["timm"],
             "cardData": {"license": known.licence} if known.licence else None,
             "siblings": [sibling(folder, file) for file in files_of(folder)],
@@ -202,6 +327,7 @@ def use(patch: pytest.MonkeyPatch, stand_in: StandIn, cache: Path) -> None:
         patch.delenv(name, raising=False)
     patch.setenv("HF_TOKEN", TOKEN)
     patch.setattr(constants, "HF_HUB_OFFLINE", False)
+    patch.setattr(constants, "HF_HUB_DISABLE_XET", True)  # it has a server of its own
     patch.setattr(constants, "ENDPOINT", stand_in.address)
     template = stand_in.address + "/{repo_id}/resolve/{revision}/{filename}"
     patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)

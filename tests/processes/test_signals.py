@@ -276,9 +276,9 @@ def test_a_run_of_a_study_ends_when_the_study_is_dead_already(tmp_path: Path) ->
     worker = f"import runpy, sys; sys.modules.pop({name!r}, None); "
     worker += f"runpy.run_module({name!r}, run_name='__main__', alter_sys=True)"
     words = [str(tmp_path / "none.yaml"), "run", "a", "0"]
-    done = run_forked(worker, words, {"LABELTREE_STUDY": str(os.getpid())})  # that is not its parent
+    done = run_forked(worker, words, {"_LABELTREE_STUDY": str(os.getpid())})  # that is not its parent
     assert (done.returncode, done.stderr) == (143, "stopped\n")
-    parent = f"import os; os.environ['LABELTREE_STUDY'] = str(os.getppid()); {worker}"
+    parent = f"import os; os.environ['_LABELTREE_STUDY'] = str(os.getppid()); {worker}"
     done = run_forked(parent, words)
     assert done.returncode == 1
     assert "none.yaml" in done.stderr
@@ -293,7 +293,7 @@ def test_a_further_device_ends_with_the_first_and_takes_no_lock(recipe: Recipe, 
     """
     recipe.save(tmp_path / "recipe.yaml")
     words = [f"{tmp_path}/recipe.yaml", f"{tmp_path}/run"]
-    environment = {"LOCAL_RANK": "1", "LABELTREE_FIRST_RANK": str(os.getppid())}  # not its parent
+    environment = {"LOCAL_RANK": "1", "_LABELTREE_FIRST_RANK": str(os.getppid())}  # not its parent
     done = run_forked(textwrap.dedent(script), words, environment)
     assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "run").exists()

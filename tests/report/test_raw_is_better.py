@@ -9,7 +9,7 @@ import torch
 from report_inputs import SMALL, random_table
 
 from labeltree.evaluation import EvaluationSettings, evaluate
-from labeltree.report.compare_answers import added_by_training, raw_is_better
+from labeltree.report.compare_answers import AnswerDifference, added_by_training, raw_is_better
 from labeltree.report.pages.opening_sentences import further_sentences
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -54,7 +54,7 @@ def test_methods_are_compared_on_the_same_samples_or_by_their_own_intervals() ->
         for one in (good, elsewhere)
     )
     assert "points more, so better than this model [" in same
-    assert "intervals of the differences on the same images" in same
+    assert "intervals of what the model has more, on the same images" in same
     assert "points more, so better than this model" in others
     assert "[" not in others
     assert "as many" in " ".join(
@@ -84,3 +84,32 @@ def test_what_training_added_has_the_sign_of_its_interval() -> None:
     assert said(good, good).startswith("Training added no right answers (100.0")
     assert said(good, bad, "raw pixels") == ""
     assert said(bad, good, "raw pixels") == ""
+
+
+def test_a_comparison_has_one_direction_and_one_verdict_everywhere() -> None:
+    """The interval excludes 0, and the test that is corrected for both baselines does not."""
+    tree = Taxonomy.from_paths(SMALL)
+    bad = replace(random_table(tree, 40), features=None)
+    good = replace(bad, embeddings=torch.eye(tree.num_nodes)[bad.nodes])
+    name = "pretrained encoder"
+    settings = EvaluationSettings(resamples=200)
+    done = evaluate(good, tree, baselines={name: bad}, settings=settings)
+    lost = evaluate(bad, tree, baselines={"raw pixels": good}, settings=settings)
+
+    def all_said(difference: AnswerDifference) -> list[str]:
+        apart = {name: difference}
+        return [added_by_training(done, apart), " ".join(further_sentences(done, "images", apart))]
+
+    chance = all_said(AnswerDifference(0.053, 0.013, 0.105, 0.062, 0.95))
+    assert "can be told from chance" in chance[0]
+    assert "interval +1.3 to +10.5, p = 0.062 after correction" in chance[0]
+    assert "a difference that may be chance [+1.3, +10.5]" in chance[1]
+    better = all_said(AnswerDifference(0.053, 0.013, 0.105, 0.02, 0.95))
+    assert better[0].startswith("Training added")
+    assert "p =" not in better[0]
+    assert "points less [+1.3, +10.5]" in better[1]
+    wide = AnswerDifference(-0.02, -0.05, 0.01, 0.3, 0.95)
+    assert raw_is_better(lost, {"raw pixels": wide}).startswith(
+        "raw pixels alone answer as well as the model"
+    )
+    assert raw_is_better(lost, {}).startswith("raw pixels alone give more right answers")

@@ -18,6 +18,7 @@ from labeltree.report.next_steps import NextStep, steps_text
 from labeltree.report.verdict import evaluation_verdict
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.naming import last_names
 
 TREE = Taxonomy.from_paths(SMALL)
 NONE = EvaluationSettings(resamples=0)
@@ -47,6 +48,26 @@ def test_the_most_frequent_pair_counts_both_directions() -> None:
     assert said[1] == (
         f"7 of 10 mistakes are {a} ↔ {b}; 100\u202f% of all mistakes stay in the right main branch."
     )
+
+
+def test_the_margin_is_that_of_the_confidence_that_was_set() -> None:
+    found = answered({"shirt": ["shirt"] * 20 + ["dress"] * 10})
+    usual, wide = (
+        evaluation_verdict(replace(found, settings=replace(found.settings, confidence=confidence)))[0]
+        for confidence in (0.95, 0.99)
+    )
+    assert "give or take 16.0 points at 95" in usual
+    assert "give or take 20.3 points at 99" in wide
+
+
+def test_long_names_are_shortened_in_the_middle_of_a_sentence() -> None:
+    long = "a shirt of " + "very " * 40 + "fine cloth"
+    tree = Taxonomy.from_paths([("worn", long), ("worn", "dress"), ("feet", "boot"), ("feet", "sneaker")])
+    answers = {long: [long] * 20 + ["dress"] * 7, "boot": ["boot"] * 9}
+    said = evaluation_verdict(answered(answers, tree))[1]
+    assert "a shirt of very very very ver…very very very very fine cloth" in said
+    alike = [f"{'x' * 90}{middle}{'y' * 90}" for middle in "ab"]
+    assert last_names(*alike) == (alike[0], alike[1])  # they would look the same
 
 
 def test_one_sample_and_one_mistake_of_a_kind_are_singular() -> None:

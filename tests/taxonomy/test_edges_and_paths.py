@@ -203,3 +203,12 @@ def test_names_and_parents_that_do_not_fit() -> None:
         Taxonomy(["a"], [-1])
     with pytest.raises(TaxonomyError, match="node 1 has an empty name"):
         Taxonomy(["a", ""], [-1, 0])
+
+
+@pytest.mark.parametrize(
+    "character", [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))]
+)
+def test_characters_that_reorder_text_are_no_part_of_a_name(code: int) -> None:
+    with pytest.raises(TaxonomyError, match=r"path 1, .* makes other text appear in another order"):
+        Taxonomy.from_paths([f"animal/cat{chr(code)}gnp", "plant"])
+    assert Taxonomy.from_paths(["חיות/חתול", "a\u200fb"]).num_leaves == 2

@@ -247,6 +247,7 @@ MARKED = st.text(st.sampled_from("ab5#>:|/\\› "), min_size=1, max_size=6).map(
 @settings(max_examples=40)
 @example([("a > 5",), ("a > 6",), ("a",)])
 @example([("std::vector",), ("std::map",)])
+@example([(">>5",)])
 @example([("# Google_Product_Taxonomy_Version: 1",), ("a > b",)])
 def test_lines_of_names_with_marks_read_back(paths: list[tuple[str, ...]]) -> None:
     tree = Taxonomy.from_paths(paths)

@@ -44,6 +44,7 @@ def test_google_product_taxonomy(tmp_path: Path) -> None:
     plain = Taxonomy.from_file(written(tmp_path, "taxonomy.en-US.txt", GOOGLE.replace("\n", "\r\n")))
     with_ids = Taxonomy.from_file(written(tmp_path, "taxonomy-with-ids.en-US.txt", WITH_IDS))
     assert plain == with_ids
+    assert with_ids.decode(with_ids.encode(["3237"])) == ["Animals & Pet Supplies/Live Animals"]
     assert plain.release == with_ids.release == "2021-09-21"
     assert "Animals & Pet Supplies/Pet Supplies/Bird Supplies" in paths(plain)
     assert "Media" in paths(plain)

@@ -1003,3 +1003,18 @@ def test_codes_in_workbooks(tmp_path: Path) -> None:
     book.save(tmp_path / "codes.xlsx")
     tree = read_form(tmp_path / "codes.xlsx", "codes", levels="1,2", describe=True)
     assert paths(tree) == ["A One", "A One/A1 Two", "B Three"]
+
+
+@pytest.mark.parametrize("name", ["isic.txt", "nace.csv"])
+def test_divisions_are_below_the_letter_above_them(tmp_path: Path, name: str) -> None:
+    rows = ["A Farming", "01 Crops", "011 Cereals", "02 Forestry", "B Mining", "05 Coal", "051 Hard coal"]
+    table = ["Code,Description", *(row.replace(" ", ",", 1) for row in rows)]
+    path = tmp_path / name
+    path.write_text("\n".join(table if name.endswith("csv") else rows) + "\n", encoding="utf-8")
+    tree = Taxonomy.from_file(path)
+    assert {tree.path_name(leaf) for leaf in tree.leaves.tolist()} == {"A/01/011", "A/02", "B/05/051"}
+    assert read_form(path, "codes") == tree
+    path = tmp_path / "digits_first.txt"  # nothing tells
+    path.write_text("\n".join(sorted(rows)) + "\n", encoding="utf-8")
+    flat = Taxonomy.from_file(path)
+    assert {flat.path_name(leaf) for leaf in flat.leaves.tolist()} == {"A", "B", "01/011", "02", "05/051"}

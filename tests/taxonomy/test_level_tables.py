@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labeltree.api.taxonomies import open_taxonomy
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
 from labeltree.taxonomy.files.file_forms import entries_of_form
@@ -135,8 +136,8 @@ def test_what_order_is_not_certain(tmp_path: Path) -> None:
     assert "circle/red" in paths(read(tmp_path, "shape,colour\ncircle,red\nsquare,red\ncircle,blue\n"))
     with pytest.raises(TaxonomyError, match="'level1' is different in every row"):  # the names say the order
         read(tmp_path, "level1,level2\na,x\nb,x\nc,y\n")
-    with pytest.raises(TaxonomyError, match="'text' is different in every row"):
-        read(tmp_path, "text,label\nit hoots,bird\nit sings,bird\nit swims,fish\n")
+    with pytest.raises(TaxonomyError, match="'sku' is different in every row"):
+        read(tmp_path, "sku,kind\nit hoots,bird\nit sings,bird\nit swims,fish\n")
     with pytest.raises(TaxonomyError, match="rows are sorted by their level"):
         read(tmp_path, "level,name\n1,Animals\n1,Plants\n2,Cat\n2,Oak\n")
     with pytest.raises(
@@ -145,6 +146,32 @@ def test_what_order_is_not_certain(tmp_path: Path) -> None:
         read(tmp_path, "level,name\n1,Animals\n3,Cat\n")
     with pytest.raises(TaxonomyError, match="one names parents; read edges"):
         read(tmp_path, "id,name,parent_name\n1,Men,Clothing\n2,Shoes,Men\n3,Shoes,Women\n4,Women,Clothing\n")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "text|label\nhoots|bird/owl\nquacks|bird/duck\nglides|fish\n",
+        "text,label\nit hoots,bird\nit sings,bird\nit swims,fish\n",
+        "picture,site,Class\nx/1.JPG,a,owl\nx/2.JPG,b,owl\nx/3.JPG,b,duck\n",
+        "path,category\n1.png,owl\n2.png,owl\n3.png,duck\n",
+    ],
+)
+def test_columns_of_samples_are_no_levels(tmp_path: Path, table: str) -> None:
+    with pytest.raises(TaxonomyError, match=r"the labels by labeltree\.open_taxonomy\(FILE\)"):
+        read(tmp_path, table)
+    names = open_taxonomy(str(tmp_path / "levels.csv"))[0].names
+    assert {"owl", "duck", "bird"} & {*names}
+
+
+def test_class_beside_cls_names_the_species(tmp_path: Path) -> None:
+    header = "kingdom,cls,order,genus,species,filepath,class"
+    rows = ["Animalia,Aves,Passeriformes,Parus,major,1.jpg,Parus major"]
+    rows += [row.replace("major", "minor").replace("1.jpg", "2.jpg") for row in rows]
+    tree = read(tmp_path, "\n".join([header, *rows]))
+    assert paths(tree)[-2:] == [
+        f"Animalia/Aves/Passeriformes/Parus/Parus {name}" for name in ("major", "minor")
+    ]
 
 
 def test_edges_by_what_columns_are_called(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

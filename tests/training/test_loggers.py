@@ -1,4 +1,4 @@
-"""TensorBoard and MLflow by a setting: on disk, one log a run, also when it goes on; history.csv as ever."""
+"""Loggers by a setting: on disk, one log a run, also when it goes on; history.csv as ever."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -97,11 +97,87 @@ def test_mlflow_goes_on_in_the_same_run(
     )
 
 
-@pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
+@pytest.fixture
+def wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of Weights & Biases goes over a network, or into the caches of whoever runs the tests."""
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    for name in ("CACHE", "CONFIG", "DATA"):
+        monkeypatch.setenv(f"WANDB_{name}_DIR", str(tmp_path / "wandb-places" / name.lower()))
+
+
+def wandb_records(folder: Path) -> dict[str, list[dict[str, str]]]:
+    """The values and the settings in the files of Weights & Biases, the oldest file first, as JSON."""
+    from wandb.proto.wandb_internal_pb2 import Record
+    from wandb.sdk.internal.datastore import DataStore
+
+    logged: dict[str, list[dict[str, str]]] = {"history": [], "run": []}
+    for file in sorted(folder.rglob("*.wandb")):
+        store = DataStore()
+        store.open_for_scan(str(file))
+        while (data := store.scan_data()) is not None:
+            record = Record.FromString(data)
+            kind = record.WhichOneof("record_type")
+            if kind == "history":
+                items = record.history.item
+            elif kind == "run":
+                items = record.run.config.update
+            else:
+                continue
+            keys = ["/".join(item.nested_key) or item.key for item in items]
+            logged[kind].append(dict(zip(keys, (item.value_json for item in items), strict=True)))
+            if kind == "run":
+                logged[kind][-1]["host"] = record.run.host
+    return logged
+
+
+@pytest.mark.slow  # a process of its own writes the files
+@pytest.mark.usefixtures("wandb_offline")
+def test_wandb_goes_on_in_the_same_run_without_an_account(
+    recipe_of: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WANDB_MODE")  # it is the default
+    interrupted(recipe_of(logger="wandb", epochs=3), tmp_path / "run", monkeypatch)
+    from labeltree.runs import RunFolder
+
+    folder = RunFolder(tmp_path / "run").require()
+    known = folder.wandb_run.read_text().strip()
+    parts = sorted(path.name for path in (folder.logs / "wandb").iterdir())
+    assert len(parts) == 2
+    assert all(name.startswith("offline-run-") and f"-{known}" in name for name in parts)
+    assert not [path for path in folder.path.rglob("*") if path.is_symlink()]
+    logged = wandb_records(folder.logs)
+    losses = [
+        (row["trainer/global_step"], row["train_loss"]) for row in logged["history"] if "train_loss" in row
+    ]
+    rows = folder.read_history()
+    assert [int(step) for step, _ in losses] == [int(row["step"]) for row in rows]
+    assert [float(loss) for _, loss in losses] == pytest.approx([row["train_loss"] for row in rows])
+    settings = {name: value for part in logged["run"] for name, value in part.items()}
+    assert settings["objective"] == '"supcon"'
+    assert {row["host"] for row in logged["run"]} == {"labeltree"}, "the machine is not named"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("wandb_offline")
+def test_two_trainings_of_a_process_have_two_logs(
+    recipe_of: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", "online")
+    monkeypatch.setenv("LABELTREE_OFFLINE", "1")  # has the last word
+    recipe = recipe_of(logger="wandb", epochs=1, logger_folder=tmp_path / "board")
+    folders = [train(recipe, tmp_path / name, progress_bar=False) for name in ("one", "two")]
+    ids = {folder.wandb_run.read_text().strip() for folder in folders}
+    parts = [path.name for path in (tmp_path / "board" / "wandb").iterdir()]
+    assert len(ids) == len(parts) == 2
+    assert all(name.startswith("offline-run-") for name in parts)
+    assert {name.split("-")[3] for name in parts} == ids
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "mlflow", "wandb"])
 def test_a_logger_that_is_not_installed_is_said_before_training(
     name: str, recipe_of: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labeltree.training.fit.find_spec", lambda module: None)
+    monkeypatch.setattr("labeltree.training.records.loggers.find_spec", lambda module: None)
     with pytest.raises(ValueError, match=rf"not installed; 'pip install labeltree\[{name}\]' installs it"):
         train(recipe_of(logger=name), tmp_path / "run", progress_bar=False)
     assert not (tmp_path / "run" / "recipe.yaml").exists()

@@ -20,6 +20,7 @@ from labeltree.api.models import (
     zero_shot,
 )
 from labeltree.api.services import explore, serve, study
+from labeltree.api.sharing import pull, push
 from labeltree.api.suggestions import suggest_taxonomy
 from labeltree.api.taxonomies import convert_taxonomy, open_taxonomy, taxonomy_suspects
 from labeltree.api.taxonomy_versions import (
@@ -52,6 +53,8 @@ __all__ = [
     "merge",
     "open_taxonomy",
     "predict",
+    "pull",
+    "push",
     "review_taxonomy",
     "search",
     "serve",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from labeltree.curation.index_duplicates import IndexDuplicates
     from labeltree.index import Index
     from labeltree.index.changing import ChangedIndex
-    from labeltree.report.searched import Searched
+    from labeltree.report.search_index import Searched
 
 __all__ = ["change_index", "duplicates", "make_index", "search"]
 
@@ -52,7 +52,7 @@ def search(options: SearchOptions) -> Searched:
     Raises:
         LabeltreeError: If there is no index, node or column of that name.
     """
-    from labeltree.report.searched import search_index
+    from labeltree.report.search_index import search_index
 
     searched = search_index(options)
     if options.out is not None:

@@ -93,13 +93,21 @@ def train(
 def load(options: LoadOptions) -> Model:
     """Load a finished run as a model that embeds samples and predicts their labels.
 
+    `hf:OWNER/NAME` and `hf:OWNER/NAME@REVISION` are exported models of the Hugging Face hub; they are
+    fetched into the cache folder once, as `pull` fetches them.
+
     Raises:
         RunError: If the folder is not a finished run.
+        DataError: If a model of the hub cannot be fetched.
     """
+    from labeltree.inference.hub.pull_export import HUB_PREFIX, pulled_model
     from labeltree.inference.model import Model
 
+    run = options.run
+    if isinstance(run, str) and run.startswith(HUB_PREFIX):
+        run = pulled_model(run)
     return Model(
-        options.run,
+        run,
         classifier=options.classifier,
         taxonomy=options.taxonomy,
         mapping=options.mapping,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from labeltree.processes import Stop
 
-_USUAL_ORDER = """demo train evaluate compare study calibrate predict embed export extend info serve
+_USUAL_ORDER = """demo train evaluate compare study calibrate predict embed export push pull extend info serve
 suspects label-next index search duplicates explore taxonomy data cache doctor"""
 """In which people need the commands; others come last."""
 

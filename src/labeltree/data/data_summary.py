@@ -32,6 +32,7 @@ FEW_GROUPS = 6
 """Number of test groups below which it does."""
 _MOST_NAMED = 5  # classes without samples
 _MOST_COLUMNS = 8  # that are named one by one
+_NAMED_BY = {"images": "image_column", "texts": "text_column", "labels": "label_columns"}
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ class DataSummary:
             if "votes" in shown:  # they are the labels
                 del shown["labels"]
             taken = (f"{kind} = {names}" for kind, names in shown.items())
-            lines.append(f"columns: {'; '.join(taken)}")
+            named = ", ".join(f"--table.{_NAMED_BY[kind]}" for kind in shown if kind in _NAMED_BY)
+            lines.append(f"columns: {'; '.join(taken)}" + (f" (others: {named})" if named else ""))
         lines += [
             f"classes: {_numbers(self.classes)} at depth {_numbers(range(1, len(self.classes) + 1))}",
             "",

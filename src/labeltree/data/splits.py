@@ -94,7 +94,7 @@ def make_splits(
                 labels[among], groups[among], ids[among], share, seed, draw, least, source.taxonomy
             )
         except DataError as error:
-            raise DataError(f"source '{source.name}': {error}") from error
+            raise _cannot_split(source, error) from error
         split[among[chosen]] = name
 
     if not (split == "test").any() and test:
@@ -176,8 +176,20 @@ def hold_out_fold(source: Source, fold: str, seed: int = 0) -> Source:
             source.nodes, source.taxonomy, folds, groups=source.groups, ids=source.instances, seed=seed
         )
     except DataError as error:
-        raise DataError(f"source '{source.name}': {error}") from error
+        raise _cannot_split(source, error) from error
     return source.with_split(np.where(where.numpy() == number - 1, "test", ""))
+
+
+def _cannot_split(source: Source, error: DataError) -> DataError:
+    """The error on samples that cannot be split, which names the column of their groups."""
+    groups = source.columns.get("groups", ())
+    where = ""
+    if groups:
+        where = (
+            f". The groups are the values of the column '{groups[0]}'; set table.group_column to another, or "
+            "to 'none'"
+        )
+    return DataError(f"source '{source.name}': {error}{where}")
 
 
 def fold_number(text: str) -> tuple[int, int]:

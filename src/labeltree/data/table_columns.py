@@ -7,7 +7,7 @@ import lzma
 import math
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -167,15 +167,16 @@ class DataTable:
             numbers = RowNumbers(partial(text.row_lines, rows.num_rows))
             return cls(path, rows, text.form.notes, numbers)
 
-    def usual(self, names: Sequence[str]) -> str | None:
+    def usual(self, names: Sequence[str], named: Collection[str] = ()) -> str | None:
         """The first of the usual names (in lower case) that is a column of the table; None if none is.
 
-        Terms may have a prefix: `dwc:catalogNumber` is `catalognumber`.
+        Terms may have a prefix: `dwc:catalogNumber` is `catalognumber`. Columns that are `named` for
+        something else are passed over.
 
         Raises:
             DataError: If several columns have that name.
         """
-        columns = [*self._repeated, *self.columns]
+        columns = [*self._repeated, *(column for column in self.columns if column not in named)]
         by_name = {term_of(column).lower(): column for column in reversed(columns)}
         by_name |= {column.lower(): column for column in reversed(columns)}
         name = next((by_name[name] for name in names if name in by_name), None)

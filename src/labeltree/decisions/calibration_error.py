@@ -1,33 +1,28 @@
-"""Calibration error at every depth, and a held-out check that a calibrator lowers it."""
+"""How far probabilities are from the share of right answers: calibration error, at every depth."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from scipy.stats import binom
 from torch import Tensor
 
-from labeltree.decisions.calibrators import Calibration, fit_calibrator
-from labeltree.decisions.class_nodes import ClassNodes
-from labeltree.decisions.conformal import group_codes
 from labeltree.metrics.metric_checks import check_nodes, check_positive, check_same_length
-from labeltree.taxonomy import AnyTaxonomy, Taxonomy
+from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.dag import check_tree
 from labeltree.taxonomy.label_sets import shared_depth
 
 __all__ = [
-    "LEAST_SAMPLES",
-    "CalibrationCheck",
     "DepthCalibration",
     "Reliability",
     "SampleCalibration",
     "calibration_by_depth",
-    "check_calibration",
     "expected_calibration_error",
+    "measure_calibration",
 ]
 
 
@@ -191,7 +186,7 @@ def calibration_by_depth(
             continue
         p, truth = node_probabilities[decided][:, nodes].double(), truth[decided]
         calibrations.append(
-            _calibration_of(p, torch.searchsorted(nodes, truth), bins, decided.nonzero()[:, 0])
+            measure_calibration(p, torch.searchsorted(nodes, truth), bins, decided.nonzero()[:, 0])
         )
     return calibrations
 
@@ -202,7 +197,7 @@ def _undefined(samples: int) -> DepthCalibration:
     return DepthCalibration(samples, none, none, none, none, none, curve)
 
 
-def _calibration_of(p: Tensor, truth: Tensor, bins: int, rows: Tensor | None = None) -> DepthCalibration:
+def measure_calibration(p: Tensor, truth: Tensor, bins: int, rows: Tensor | None = None) -> DepthCalibration:
     """Calibration of probabilities (m, U) of mutually exclusive nodes; truth (m,) is the true column."""
     confidence, answer = p.max(1)
     correct = answer == truth
@@ -221,138 +216,3 @@ def _calibration_of(p: Tensor, truth: Tensor, bins: int, rows: Tensor | None = N
         curve=curve,
         of_samples=SampleCalibration(rows, confidence, correct, nll),
     )
-
-
-LEAST_SAMPLES = 30
-"""With fewer samples nobody can tell whether a calibration helps: it is not applied."""
-
-_FOLDS = 5
-_PER_BIN = 20  # a reliability curve whose bins have few samples finds errors where there are none
-_BINS = 15
-_WORDS: dict[Calibration, str] = {
-    "none": "none",
-    "temperature": "a temperature",
-    "vector": "a slope and an offset a class",
-    "depth": "a temperature a depth",
-}
-
-
-@dataclass(frozen=True)
-class CalibrationCheck:
-    """The result of a cross-validated check of a calibration.
-
-    Attributes:
-        asked: The requested calibration.
-        applied: True if the calibration is used.
-        samples: Number of samples in the check.
-        before: Calibration at each depth without the calibration; empty if there was no check.
-        after: Calibration at each depth with it, each sample calibrated by a fit to the other folds.
-    """
-
-    asked: Calibration
-    applied: bool
-    samples: int
-    before: list[DepthCalibration] = field(default_factory=list)
-    after: list[DepthCalibration] = field(default_factory=list)
-
-    @property
-    def errors(self) -> tuple[float, float]:
-        """Calibration error before and after, mean over depths; NaN if there was no check."""
-        return _mean_of(self.before, "error"), _mean_of(self.after, "error")
-
-    @property
-    def sentence(self) -> str:
-        """One sentence: whether the calibration is applied, and why."""
-        if self.asked == "none":
-            return "Probabilities are those of the classifier as they are: no calibration was asked for."
-        what = f"calibration by {_WORDS[self.asked]}"
-        if not self.before and self.samples >= LEAST_SAMPLES:
-            return (
-                f"The {what} is not applied: it cannot be tried where all samples are of one class or group."
-            )
-        if not self.before:
-            return (
-                f"The {what} is not applied: {self.samples} labelled samples fall to it, and fewer than "
-                f"{LEAST_SAMPLES} cannot tell whether it helps."
-            )
-        before, after = self.errors
-        moved = f"the mean calibration error over depths from {before:.4f} to {after:.4f}"
-        where = f"on {self.samples} held-out calibration samples"
-        chance = _mean_of(self.after, "by_chance")
-        perfect = f"Perfectly calibrated probabilities have {chance:.4f} on so many samples."
-        if self.applied:
-            return f"The {what} is applied: {where} it brings {moved}. {perfect}"
-        return f"The {what} is not applied: {where} it would raise {moved}. {perfect}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The check as a JSON-serialisable dictionary."""
-        before, after = self.errors
-        return {
-            "asked": self.asked,
-            "applied": self.applied,
-            "held_out_samples": self.samples,
-            "error_before": before,
-            "error_after": after,
-            "error_by_chance": _mean_of(self.after, "by_chance"),
-            "sentence": self.sentence,
-        }
-
-
-def check_calibration(
-    scores: Tensor,
-    labels: Tensor,
-    classes: ClassNodes,
-    kind: Calibration,
-    *,
-    groups: Tensor | None = None,
-    seed: int = 0,
-) -> CalibrationCheck:
-    """Check a calibration by cross-validation, with five folds if there are enough groups.
-
-    The calibration is applied unless it makes the expected calibration error on held-out samples larger. The
-    error is the mean over the depths of the tree; on a DAG, the error of the most probable class.
-
-    Args:
-        scores: Class scores `(n, C)`, of samples that the classifier was not trained on.
-        labels: `(n,)` nodes, −1 where missing.
-        classes: Classes of the scores.
-        kind: Kind of the calibration.
-        groups: `(n,)` group ids; folds do not split groups, see `group_codes`.
-        seed: Random seed of the folds.
-    """
-    decides = (labels >= 0) & (classes.counts[labels.clamp(min=0)] > 0)
-    codes = group_codes(groups, len(labels))
-    folds = min(_FOLDS, len(torch.unique(codes[decides])))
-    count = int(decides.sum())
-    if kind == "none" or count < LEAST_SAMPLES or folds < 2 or len(classes) < 2:
-        return CalibrationCheck(kind, False, count)
-    place = torch.empty(int(codes.max()) + 1, dtype=torch.int64)
-    place[torch.randperm(len(place), generator=torch.Generator().manual_seed(seed))] = (
-        torch.arange(len(place)) % folds
-    )
-    fold = place[codes]
-    raw = torch.softmax(scores.double(), 1)
-    tried = raw.clone()
-    for number in range(folds):
-        rows = fold == number
-        if bool(rows.any()):
-            fitted = fit_calibrator(scores[~rows], labels[~rows], classes, kind)
-            tried[rows] = fitted(scores[rows], classes).exp()
-    bins = max(1, min(_BINS, count // _PER_BIN))
-    before, after = (_calibrate_depths(p[decides], labels[decides], classes, bins) for p in (raw, tried))
-    worse = _mean_of(after, "error") > _mean_of(before, "error")
-    return CalibrationCheck(kind, not worse, count, before, after)
-
-
-def _calibrate_depths(p: Tensor, labels: Tensor, classes: ClassNodes, bins: int) -> list[DepthCalibration]:
-    if isinstance(classes.taxonomy, Taxonomy):
-        return calibration_by_depth(
-            classes.node_probabilities(p), labels, classes.taxonomy, bins, classes=classes.nodes
-        )
-    column = classes.place[labels]
-    return [_calibration_of(p[column >= 0], column[column >= 0], bins)]
-
-
-def _mean_of(depths: list[DepthCalibration], name: Literal["error", "by_chance"]) -> float:
-    values = [value for depth in depths if not math.isnan(value := getattr(depth, name))]
-    return sum(values) / len(values) if values else math.nan

@@ -27,6 +27,7 @@ FEWEST = 20
 """The fewest samples, or groups of samples, of a batch that is tested."""
 _MOST = 1_000  # samples of a side whose embeddings are compared: the test takes memory for all pairs
 _PERMUTATIONS = 499
+_ROUNDING = 1e-3  # to which copies have one embedding, also in half precision
 
 _WORDS = {
     "distance": ("they lie farther from the training samples", "they lie nearer to the training samples"),
@@ -113,7 +114,8 @@ class DriftRule:
     """Held-out samples, with which batches are compared.
 
     Attributes:
-        held: What the tests read of the held-out samples.
+        held: What the tests read of the held-out samples; `groups` are those of patients and the like, None
+            if the only groups were of copies, of which one is left.
         reference: The samples that distances are measured to.
         taxonomy: The tree of their labels.
         seed: Of the draws.
@@ -158,7 +160,7 @@ class DriftRule:
 
         if self.cannot_test(batch):
             return None
-        grouped = batch.groups is not None or self.held.groups is not None
+        grouped = self.held.groups is not None or _differ_within_groups(batch)
         new, held = (_one_of_each(each, self.seed) for each in (batch, self.held))
         p_values, directions = {}, {}
         for name in ("distance", "certainty"):
@@ -183,15 +185,20 @@ def fit_drift(
     probabilities: Tensor,
     taxonomy: Taxonomy,
     *,
+    named_groups: bool = False,
     seed: int = 0,
 ) -> DriftRule:
     """Read the held-out samples that batches will be compared with.
+
+    Copies of one sample, such as equal files, are groups, too, but no patients: if there are no others, one
+    sample of each counts, and batches need not say of which group they are.
 
     Args:
         reference: Labelled samples, such as those of training.
         held: n samples that the encoder was not trained on, from the source that coverage was calibrated on.
         probabilities: (n, C) their class probabilities.
         taxonomy: The tree of the labels.
+        named_groups: Whether the groups are those of a column that was named, and so no mere copies.
         seed: Of the draws.
 
     Raises:
@@ -200,7 +207,10 @@ def fit_drift(
     known = Reference.of(reference)
     if not len(known) or not len(held):
         raise DataError("there are no samples to compare batches with")
-    return DriftRule(_see(held, probabilities, known, taxonomy), known, taxonomy, seed)
+    seen = _see(held, probabilities, known, taxonomy)
+    if not (named_groups or _differ_within_groups(reference) or _differ_within_groups(held)):
+        seen = _one_of_each(seen, seed)
+    return DriftRule(seen, known, taxonomy, seed)
 
 
 def _see(table: EmbeddingTable, probabilities: Tensor, reference: Reference, taxonomy: Taxonomy) -> Seen:
@@ -210,6 +220,20 @@ def _see(table: EmbeddingTable, probabilities: Tensor, reference: Reference, tax
     distance = torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
     certainty = probabilities.double().amax(1) if len(table) else distance
     return Seen(distance, certainty, table.embeddings.double(), table.groups)
+
+
+def _differ_within_groups(each: Seen | EmbeddingTable) -> bool:
+    """Whether some group has samples of different embeddings; copies have one, up to rounding."""
+    if each.groups is None or each.embeddings is None:
+        return False
+    there = each.groups >= 0
+    _, codes = each.groups[there].unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    points = each.embeddings[there].double()
+    if not len(points):
+        return False
+    first = torch.zeros_like(points)
+    first[codes] = points  # one of each group
+    return not torch.allclose(points, first[codes], rtol=0, atol=_ROUNDING * float(points.abs().max()))
 
 
 def _one_of_each(seen: Seen, seed: int) -> Seen:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.answers import Answers, Descent, Paths, find_paths
-from labeltree.decisions.calibration_error import CalibrationCheck, check_calibration
+from labeltree.decisions.calibration_check import CalibrationCheck, check_calibration
 from labeltree.decisions.calibrators import CALIBRATIONS, Calibration, Calibrator, fit_calibrator
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.conformal import (

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
-from labeltree.evaluation.retrieval_jackknife import WithoutBlocks
 from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.statistics.interval_ends import Floats
+from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks
 from labeltree.metrics.catalogue import is_larger_better
 from labeltree.runs.table_file_columns import number_groups
 from labeltree.safe_files import Reader, read_arrays, value_from_json

@@ -21,9 +21,9 @@ from labeltree.evaluation.outcomes import Integers, Key, Outcomes
 from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
 from labeltree.evaluation.reported_nodes import NodeIntervals, ReportedNodes, counted_nodes, node_result
 from labeltree.evaluation.result import PREFIX, EvaluationResult, MethodResult, ProtocolResult
-from labeltree.evaluation.retrieval_jackknife import WithoutBlocks
 from labeltree.evaluation.sample_columns import Column, Number, ResamplingUnits, estimate, estimate_statistics
 from labeltree.evaluation.statistics import Resampling
+from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks
 from labeltree.metrics.functional import node_decision_metrics
 from labeltree.metrics.functional.node_resampling import RATES, decided_nodes
 from labeltree.taxonomy.label_sets import finest_classes, finest_labels

@@ -15,7 +15,6 @@ from torch import Tensor
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.representations import Reading
 from labeltree.evaluation.result import ProtocolResult
-from labeltree.evaluation.retrieval_jackknife import WithoutBlocks, draw_blocks, values_without_blocks
 from labeltree.evaluation.sample_columns import (
     Column,
     Number,
@@ -24,6 +23,11 @@ from labeltree.evaluation.sample_columns import (
     estimate_statistics,
 )
 from labeltree.evaluation.statistics import Statistic
+from labeltree.evaluation.statistics.retrieval_jackknife import (
+    WithoutBlocks,
+    draw_blocks,
+    values_without_blocks,
+)
 from labeltree.evaluation.table_inputs import Second, TableInputs
 from labeltree.metrics.functional import (
     hierarchical_f1,

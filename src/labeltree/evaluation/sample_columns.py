@@ -15,7 +15,6 @@ from torch import Tensor
 
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import GROUPS, ClassFrequency
-from labeltree.evaluation.retrieval_jackknife import WithoutBlocks, ends_of_search
 from labeltree.evaluation.statistics import (
     FEWEST_GROUPS,
     Bootstrap,
@@ -26,6 +25,7 @@ from labeltree.evaluation.statistics import (
     Statistic,
     mean_of_parts,
 )
+from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks, ends_of_search
 from labeltree.metrics.catalogue import find_metric, is_larger_better
 from labeltree.runs import EmbeddingTable
 from labeltree.runs.table_file_columns import number_groups

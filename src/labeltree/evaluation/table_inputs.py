@@ -17,14 +17,7 @@ from labeltree.decisions.classifiers import (
     classify,
     fit_classifiers,
 )
-from labeltree.evaluation.chosen_samples import (
-    ClassFrequency,
-    Samples,
-    SearchPlan,
-    class_frequency,
-    held_rows,
-    plan_search,
-)
+from labeltree.evaluation.chosen_samples import ClassFrequency, Samples, class_frequency, held_rows
 from labeltree.evaluation.fitted_probe import FittedProbe, fit_probe
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.posterior_reading import MOST_CLASSES, read_posterior
@@ -32,6 +25,7 @@ from labeltree.evaluation.representations import POSTERIOR, ROLES, Reading, chec
 from labeltree.evaluation.sample_columns import (
     ResamplingUnits,
 )
+from labeltree.evaluation.search_plan import SearchPlan, plan_search
 from labeltree.evaluation.statistics import Resampling
 from labeltree.evaluation.subsampling import stratified_subsample
 from labeltree.metrics.functional import (

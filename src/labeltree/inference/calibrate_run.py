@@ -227,7 +227,8 @@ class Decider:
             return None
         reference, held = self._compared
         probabilities = self.rule.probabilities(self.scores(held))
-        return fit_drift(reference, held, probabilities, self.run.taxonomy)
+        named = "groups" in self.run.columns
+        return fit_drift(reference, held, probabilities, self.run.taxonomy, named_groups=named)
 
     @cached_property
     def _novelty(self) -> NoveltyRule | str:

@@ -23,6 +23,7 @@ __all__ = [
     "CONFIG",
     "COVERAGES",
     "EXPORT_FORMAT",
+    "EXPORT_VERSION",
     "Facts",
     "folder_facts",
     "model_facts",
@@ -33,6 +34,7 @@ Facts = dict[str, Any]
 
 CONFIG = "config.json"
 EXPORT_FORMAT = "labeltree export"
+EXPORT_VERSION = 1
 COVERAGES = (0.8, 0.9, 0.95, 0.99)
 
 _METRICS = {  # of the classifier that answers, then of embeddings without one

@@ -21,6 +21,7 @@ from labeltree.data import (
     list_datasets,
     open_source,
 )
+from labeltree.data.column_roles import NO_COLUMN
 from labeltree.data.given_columns import GivenColumns
 from labeltree.data.image_rules import ImageRule
 from labeltree.data.images.decode import decode
@@ -441,9 +442,14 @@ def _columns(run: TrainedRun, path: Path, unlabelled: bool, kept: Sequence[str])
     text = settings_of_another(path, run.recipe.table.encoding, run.recipe.table.sheet)
     known, there = run.columns.get("groups", ()), column_names(path, **text)
     groups = run.recipe.table.group_column or (known[0] if known else None)
-    groups = groups if groups in there else None  # patients stay patients where there are some
-    columns = run.recipe.table.columns | {"aspect_columns": None, "group_column": groups}
-    columns |= _vector_columns(run, there) | text
+    groups = _role_of(run, groups, "group", there)  # patients stay patients where there are some
+    split = _role_of(run, run.recipe.table.split_column, "split", there)
+    columns = run.recipe.table.columns | {
+        "aspect_columns": None,
+        "group_column": groups,
+        "split_column": split,
+    }
+    columns |= _sample_columns(run, there) | _vector_columns(run, there) | text
     present = [name for name in columns.get("keep_columns", ()) if name in there]
     columns["keep_columns"] = list(dict.fromkeys([*present, *kept])) or None
     rule = columns.get("image_name")
@@ -460,6 +466,32 @@ def _columns(run: TrainedRun, path: Path, unlabelled: bool, kept: Sequence[str])
     return columns
 
 
+def _role_of(run: TrainedRun, named: str | None, usual: str, there: Sequence[str]) -> str | None:
+    """The column of groups, splits or ids in another table: the named one if the table has it.
+
+    A column of the usual name that was a label or a text of the run, say, is not taken for groups here.
+    """
+    if named == NO_COLUMN or named in there:
+        return named
+    others = {
+        name for kind, names in run.columns.items() if kind not in ("groups", "split") for name in names
+    }
+    return NO_COLUMN if usual in others else None
+
+
+def _sample_columns(run: TrainedRun, there: Sequence[str]) -> dict[str, Any]:
+    """The column of texts or images that training took by its name, if another table has it."""
+    settings, modality = run.recipe.table, run.network.modality
+    known = {kind: run.columns.get(kind, ()) for kind in ("texts", "images")}
+    if settings.image_name is not None or settings.image_column or settings.text_column or modality == "both":
+        return {}
+    if modality == "text" and len(known["texts"]) == 1 and known["texts"][0] in there:
+        return {"text_column": known["texts"][0]}
+    if modality == "image" and len(known["images"]) == 1 and known["images"][0] in there:
+        return {"image_column": known["images"][0]}
+    return {}
+
+
 def _vector_columns(run: TrainedRun, there: Sequence[str]) -> dict[str, Any]:
     """The columns of the vectors in another file: those of training, unless it has none of them.
 
@@ -471,7 +503,7 @@ def _vector_columns(run: TrainedRun, there: Sequence[str]) -> dict[str, Any]:
     chosen: dict[str, Any] = {"label_file": None, "vector_column": None}
     if set(known) & set(there):
         chosen["vector_column"] = list(known)
-    return chosen | {"id_column": ids if ids in there else None}
+    return chosen | {"id_column": _role_of(run, ids, "id", there)}
 
 
 def _without_aspects(source: Source) -> Source:

@@ -1,7 +1,4 @@
-"""Networks of the Hugging Face hub, one commit at a time: from its cache on this disk, or downloaded into it.
-
-No message contains an address that the hub has signed, or a token.
-"""
+"""Networks of the Hugging Face hub, one commit at a time: from its cache on this disk, or downloaded."""
 
 from __future__ import annotations
 
@@ -15,16 +12,23 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 from labeltree.atomic import atomic_write
 from labeltree.cache import free_bytes
-from labeltree.errors import DataError, WriteError
+from labeltree.errors import DataError
+from labeltree.models.hub_answers import (
+    broken_off,
+    download_size,
+    error_kind,
+    explain_error,
+    hub_host,
+    quiet_hub,
+)
 from labeltree.models.hub_cache import COMMIT, HubName, cached_commit, configurations, is_cached, weights_of
 from labeltree.offline import offline
 from labeltree.progress import Progress, progress_line
 
-__all__ = ["fetch", "hub_folder", "look_up", "only_cached"]
+__all__ = ["Listing", "download", "fetch", "hub_folder", "list_repository", "look_up", "only_cached"]
 
 _PATIENCE_S = 5  # for the connection, and again for the answer
 _log = logging.getLogger("labeltree.models")
@@ -32,7 +36,7 @@ _without_network: ContextVar[bool] = ContextVar("only_cached", default=False)
 
 
 @dataclass(frozen=True)
-class _Listing:
+class Listing:
     """What the hub says of a revision: its commit, files with sizes and digests, and the licence."""
 
     commit: str
@@ -70,7 +74,7 @@ def hub_folder(name: str, *, weights: bool = True) -> Path:
     return hub.folder
 
 
-def look_up(hub: HubName) -> tuple[str, _Listing | str]:
+def look_up(hub: HubName) -> tuple[str, Listing | str]:
     """The commit of a revision, and what the hub says of it, or why only the cache was asked.
 
     A process asks the hub once for each revision.
@@ -93,7 +97,7 @@ def look_up(hub: HubName) -> tuple[str, _Listing | str]:
         except DataError:
             raise
         except Exception as error:
-            reason = f"{_host()} cannot be reached ({_kind(error)})"
+            reason = f"{hub_host()} cannot be reached ({error_kind(error)})"
             if commit is None:
                 raise _not_cached(hub, reason) from error
             if not hub.is_pinned:
@@ -104,22 +108,32 @@ def look_up(hub: HubName) -> tuple[str, _Listing | str]:
 
 
 @cache
-def _listing(endpoint: str, repository: str, revision: str | None) -> _Listing:
-    from huggingface_hub import HfApi
+def _listing(endpoint: str, repository: str, revision: str | None) -> Listing:
+    return list_repository(HubName("", repository, revision))
 
-    hub = HubName("", repository, revision)
+
+def list_repository(hub: HubName) -> Listing:
+    """Ask the hub for the commit of a revision, and for its files.
+
+    Raises:
+        DataError: There is no such repository or revision, or access is restricted.
+        Exception: The hub cannot be reached; of huggingface_hub or of what it is built on.
+    """
+    from huggingface_hub import HfApi, constants
+
+    repository, revision = hub.repository, hub.revision
     try:
-        info = HfApi(endpoint=endpoint).model_info(
+        info = HfApi(endpoint=constants.ENDPOINT).model_info(
             repository, revision=revision, files_metadata=True, timeout=_PATIENCE_S
         )
     except Exception as error:
-        if (meaning := _meaning(hub, error)) is None:
+        if (meaning := explain_error(hub, error)) is None:
             raise
         raise meaning from error
     if info.sha is None or not COMMIT.fullmatch(info.sha):
-        raise DataError(f"{_host()} does not say at which commit '{hub.repository}' is; it may be no hub")
+        raise DataError(f"{hub_host()} does not say at which commit '{hub.repository}' is; it may be no hub")
     files = {file.rfilename: file for file in info.siblings or ()}
-    return _Listing(info.sha, files, _licence(info))
+    return Listing(info.sha, files, _licence(info))
 
 
 def _licence(info: Any) -> str:
@@ -133,7 +147,7 @@ def _licence(info: Any) -> str:
 
 def fetch(
     hub: HubName,
-    looked_up: tuple[str, _Listing | str],
+    looked_up: tuple[str, Listing | str],
     *,
     weights: bool,
     progress: Progress | None = None,
@@ -167,7 +181,7 @@ def fetch(
     missing = [name for name in names if not _is_whole(pinned.folder / name, listing.files[name])]
     if missing:
         with progress_line(progress is None, only_terminal=True, counted="bytes") as line:
-            _download(pinned, listing, missing, progress or line)
+            download(pinned, listing, missing, progress or line)
     if not hub.is_pinned:
         with atomic_write(pinned.place / "refs" / (hub.revision or "main")) as temporary:
             temporary.write_text(commit, "utf-8")
@@ -201,15 +215,30 @@ class _Bar:
     close = refresh = update_transfer = set_postfix_str = set_transfer_postfix_str = _ignore
 
 
-def _download(hub: HubName, listing: _Listing, names: list[str], progress: Progress | None) -> None:
-    """Download files in this order, and check each by its digest."""
+def download(
+    hub: HubName, listing: Listing, names: list[str], progress: Progress | None, into: Path | None = None
+) -> None:
+    """Download files in this order, and check each by its digest.
+
+    Args:
+        hub: The repository at a commit.
+        listing: What the hub says of that commit.
+        names: The files.
+        progress: Callback that reports progress; None = none is reported.
+        into: A folder to write them to, as files and not as links; None = the hub's cache.
+    """
     from huggingface_hub import hf_hub_download
 
     total = sum(listing.files[name].size or 0 for name in names)
-    _need_room(hub, total)
+    if into is None:
+        folder = hub.folder
+        _need_room(hub.repository, hub.place, total, "name another folder with HF_HOME")
+    else:
+        folder = into
+        _need_room(hub.repository, into, total, "write to another disk")
     if any(name.endswith(".safetensors") for name in names):
         licence = listing.licence or "not stated"
-        _log.warning("%s from %s: %s, licence %s", hub.repository, _host(), _size(total), licence)
+        _log.warning("%s from %s: %s, licence %s", hub.repository, hub_host(), download_size(total), licence)
     done = 0
 
     def report(count: int) -> None:
@@ -220,26 +249,27 @@ def _download(hub: HubName, listing: _Listing, names: list[str], progress: Progr
 
     bar = type("_Bar", (_Bar,), {"report": staticmethod(report)})
     for name in names:
-        path = hub.folder / name
+        path = folder / name
         try:
-            with _quiet():
+            with quiet_hub():
                 hf_hub_download(
                     hub.repository,
                     name,
                     revision=hub.revision,
                     force_download=path.exists(),
                     etag_timeout=_PATIENCE_S,
+                    local_dir=into,
                     tqdm_class=bar,
                 )
         except Exception as error:
-            raise _broken_off(hub, name, error) from error
+            raise broken_off(hub, name, error) from error
         if not _has_digest(path, listing.files[name]):
             with suppress(OSError):
                 path.resolve().unlink()
                 path.unlink(missing_ok=True)
             raise DataError(
-                f"'{name}' of '{hub.repository}' came damaged: its digest is not what {_host()} says; it is "
-                "deleted, and the same command downloads it again"
+                f"'{name}' of '{hub.repository}' came damaged: its digest is not what {hub_host()} says; it "
+                "is deleted, and the same command downloads it again"
             )
 
 
@@ -255,35 +285,13 @@ def _has_digest(path: Path, file: Any) -> bool:
         return blob in (None, hashlib.sha1(header + content.read(), usedforsecurity=False).hexdigest())
 
 
-def _need_room(hub: HubName, total: int) -> None:
-    free = free_bytes(hub.place)
+def _need_room(repository: str, place: Path, total: int, remedy: str) -> None:
+    free = free_bytes(place)
     if total > free:
         raise DataError(
-            f"'{hub.repository}' takes {_size(total)}, and in '{hub.place.parent}' only "
-            f"{_size(free)} are free; free some space there, or name another folder with HF_HOME"
+            f"'{repository}' takes {download_size(total)}, and in '{place.parent}' only "
+            f"{download_size(free)} are free; free some space there, or {remedy}"
         )
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress the library's own messages, which contain addresses that the hub has signed."""
-    logger = logging.getLogger("huggingface_hub")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
-
-
-def _host() -> str:
-    from huggingface_hub import constants
-
-    return urlsplit(constants.ENDPOINT).hostname or "the hub"
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:,.0f} MB" if count >= 1e6 else f"{max(count, 1) / 1e3:,.0f} kB"
 
 
 def _not_cached(hub: HubName, reason: str) -> DataError:
@@ -296,7 +304,7 @@ def _not_cached(hub: HubName, reason: str) -> DataError:
     )
 
 
-def _no_safetensors(hub: HubName, listing: _Listing) -> DataError:
+def _no_safetensors(hub: HubName, listing: Listing) -> DataError:
     others = [name for name in listing.files if Path(name).suffix in (".bin", ".pt", ".pth", ".h5", ".ckpt")]
     return DataError(
         f"'{hub.repository}' has no weights in safetensors"
@@ -304,41 +312,4 @@ def _no_safetensors(hub: HubName, listing: _Listing) -> DataError:
         + "; weights in another form could run code when read: name a revision that has them "
         "(NAME@refs/pr/1, if somebody has proposed a conversion), or convert them and name the folder "
         "(save_pretrained of transformers writes safetensors)"
-    )
-
-
-def _kind(error: Exception) -> str:
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    return type(error).__name__ if status is None else f"status {status}"
-
-
-def _meaning(hub: HubName, error: Exception) -> DataError | None:
-    """What an answer of the hub means; None if it has not answered."""
-    from huggingface_hub import errors
-
-    what, host = f"'{hub.repository}'", _host()
-    if isinstance(error, errors.RevisionNotFoundError):
-        return DataError(f"{what} at {host} has no revision '{hub.revision}'; leave it out, or correct it")
-    if isinstance(error, errors.GatedRepoError):
-        return DataError(
-            f"access to {what} is restricted: accept its terms at {host}/{hub.repository}, then log in with "
-            "'hf auth login'"
-        )
-    if isinstance(error, errors.RepositoryNotFoundError | errors.HFValidationError):
-        return DataError(
-            f"{host} has no repository {what}, nor is there a folder of that name; correct the name, or log "
-            "in with 'hf auth login' if the repository is private"
-        )
-    return None
-
-
-def _broken_off(hub: HubName, name: str, error: Exception) -> DataError | WriteError:
-    """What the failure of a download means."""
-    if (meaning := _meaning(hub, error)) is not None:
-        return meaning
-    if isinstance(error, OSError) and error.errno is not None and error.strerror:
-        return WriteError(error.errno, error.strerror, str(error.filename or hub.place))
-    return DataError(
-        f"the download of '{name}' of '{hub.repository}' was cut short ({_kind(error)}); the same command "
-        "tries again"
     )

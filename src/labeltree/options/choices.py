@@ -15,6 +15,7 @@ __all__ = [
     "FeatureGeometry",
     "Form",
     "Format",
+    "GeometryName",
     "IndexGeometry",
     "LeaveGroupOut",
     "Linkage",
@@ -78,6 +79,7 @@ Form = Literal[
 ]
 """What a taxonomy file holds."""
 Format = Literal["table", "csv", "json"]
+GeometryName = Literal["sphere", "euclidean", "poincare"]
 IndexGeometry = Literal["cosine", "euclidean", "poincare"]
 LeaveGroupOut = Literal["auto", "always", "never"]
 """Whether the samples of a query's own group are left out of its results."""

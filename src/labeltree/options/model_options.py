@@ -21,6 +21,7 @@ from labeltree.options.shared import (
 )
 
 __all__ = [
+    "AModel",
     "CalibrateOptions",
     "ExportOptions",
     "ExtendOptions",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS
 from labeltree.errors import DataError
@@ -13,13 +14,57 @@ from labeltree.evaluation.comparing.comparison import Difference
 from labeltree.inference.run_embeddings import RAW_NAMES, START_NAMES
 from labeltree.report.wording import percent
 
-__all__ = ["Differences", "added_by_training", "answer_differences", "raw_is_better"]
+__all__ = ["AnswerDifference", "Differences", "added_by_training", "answer_differences", "raw_is_better"]
 
-Differences = Mapping[str, Difference]
+
+@dataclass(frozen=True)
+class AnswerDifference:
+    """The model's share of right answers minus that of another method, on the same samples.
+
+    Every sentence on the two reads its direction, its interval and its verdict here.
+
+    Attributes:
+        value: The difference.
+        low: Lower end of its interval; NaN without one.
+        high: Upper end.
+        p: The p-value of its test, corrected for the other methods; NaN without one.
+        confidence: Confidence of the interval.
+    """
+
+    value: float
+    low: float
+    high: float
+    p: float
+    confidence: float
+
+    @property
+    def says(self) -> Literal["better", "worse", "chance", "few"]:
+        """Whether the model is better or worse, which may be chance, or if the samples are too few to test.
+
+        As in `labeltree compare`, the corrected test says so, not the interval.
+        """
+        if math.isnan(self.low) or math.isnan(self.p):
+            return "few"
+        if self.p > 1 - self.confidence or self.value == 0:
+            return "chance"
+        return "better" if self.value > 0 else "worse"
+
+    @property
+    def bounds(self) -> str:
+        """The interval in points with its confidence, and the p-value where that says something else."""
+        level = percent(self.confidence, 0)
+        said = f"{level} interval {100 * self.low:+.1f} to {100 * self.high:+.1f}"
+        excludes_zero = not self.low <= 0 <= self.high
+        if excludes_zero != (self.says in ("better", "worse")):
+            said += f", p = {self.p:.3f} after correction for several comparisons"
+        return said
+
+
+Differences = Mapping[str, AnswerDifference]
 
 
 def answer_differences(result: EvaluationResult) -> Differences:
-    """Key of another method → its share of right answers minus that of the model, on the same samples.
+    """Key of another method → the model's share of right answers minus its own, on the same samples.
 
     It takes a bootstrap and a test. Empty without another method or the outcomes of all, without intervals,
     or if a method was tested on other samples.
@@ -39,7 +84,16 @@ def answer_differences(result: EvaluationResult) -> Differences:
         )
     except DataError:  # no sample in common: there is nothing to pair
         return {}
-    return compared.metric("answer_top1").differences
+    return {
+        key: _against(part, result.settings.confidence)
+        for key, part in compared.metric("answer_top1").differences.items()
+    }
+
+
+def _against(theirs: Difference, confidence: float) -> AnswerDifference:
+    """A difference of another method from the model, seen from the model."""
+    # 0 − x has no negative zero
+    return AnswerDifference(0 - theirs.value, 0 - theirs.high, 0 - theirs.low, theirs.corrected, confidence)
 
 
 def added_by_training(
@@ -65,26 +119,27 @@ def added_by_training(
     brackets = [f"{percent(ours)} right, {percent(theirs)} by the {name}"] if shares else []
     differences = answer_differences(result) if differences is None else differences
     difference = differences.get(name)
-    if difference is None or math.isnan(difference.low):
+    if difference is None or difference.says == "few":
         beside = f" ({brackets[0]})" if brackets else ""
         if points == 0:
             return f"Training added no right answers{beside}."
         return f"Training changed the right answers by {points:+.1f} points{beside}."
-    # the difference is the encoder's share minus the run's
-    low, high = 0 - 100 * difference.high, 0 - 100 * difference.low
-    level = percent(result.settings.confidence, 0)
-    bounds = "; ".join([f"{level} interval {low:+.1f} to {high:+.1f}", *brackets])
-    if low <= 0 <= high:
+    bounds = "; ".join([difference.bounds, *brackets])
+    if difference.says == "chance":
         return (
             f"Training added no right answers that can be told from chance: {points:+.1f} points ({bounds})."
         )
-    return (
-        f"Training {'added' if points > 0 else 'cost'} {abs(points):.1f} points of right answers ({bounds})."
-    )
+    verb = "added" if difference.says == "better" else "cost"
+    return f"Training {verb} {abs(points):.1f} points of right answers ({bounds})."
 
 
-def raw_is_better(result: EvaluationResult) -> str:
-    """What to try if the raw samples alone answer better than the model; else an empty string."""
+def raw_is_better(result: EvaluationResult, differences: Differences | None = None) -> str:
+    """What to try if the raw samples alone answer better than the model, or as well; else an empty string.
+
+    Args:
+        result: The evaluation of a run.
+        differences: Its `answer_differences`; None = they are computed.
+    """
     for kind, name in RAW_NAMES.items():
         other = "a layer on the vectors (--adapter 256)" if kind == "vector" else "a pretrained --encoder"
         raw = result.methods.get(name)
@@ -93,6 +148,9 @@ def raw_is_better(result: EvaluationResult) -> str:
         for metric, words in _BEATEN:
             ours, theirs = result.main.answer_score(metric), raw.answer_score(metric)
             if theirs > ours:
+                if metric == "top1":
+                    apart = (answer_differences(result) if differences is None else differences).get(name)
+                    words = _AS_WELL if apart is not None and apart.says == "chance" else words
                 return (
                     f"{name} alone {words} {theirs:.4f} and {ours:.4f}. "
                     f"{_better_classifier(result.main, metric, theirs)}"
@@ -102,6 +160,7 @@ def raw_is_better(result: EvaluationResult) -> str:
     return ""
 
 
+_AS_WELL = "answer as well as the model, as far as can be told: top-1 accuracy"
 _BEATEN = (
     ("top1", "give more right answers than the model: top-1 accuracy"),
     ("hierarchical_f1", "keep closer to the tree than the model: hierarchical F1"),

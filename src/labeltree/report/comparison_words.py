@@ -16,6 +16,7 @@ from labeltree.evaluation.comparing.comparison import (
 )
 from labeltree.metrics.catalogue import Metric, metric_name
 from labeltree.report.wording import format_interval, format_score, metric_words, percent, plural
+from labeltree.taxonomy.naming import short_name
 
 __all__ = [
     "comparison_verdict",
@@ -141,7 +142,7 @@ def _branches(comparison: Comparison, entry: MetricComparison) -> str:
     sure.sort(key=lambda each: -abs(each[2].value))
     share = metric_of_entry(entry).share
     parts = [
-        f"{each.name} ({name} {verdict(each, part)}, {difference_text(each, part)[0]}"
+        f"{short_name(each.name)} ({name} {verdict(each, part)}, {difference_text(each, part)[0]}"
         f"{' points' if share else ''})"
         for each, name, part in sure[:_NAMED]
     ]

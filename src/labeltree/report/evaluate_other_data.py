@@ -200,7 +200,7 @@ def _compare_with_own(result: EvaluationResult, folder: RunFolder) -> list[str]:
 
 def _without_groups(source: Source, run: TrainedRun) -> list[str]:
     """A note if the run's samples have groups, and these have none."""
-    column = run.recipe.table.group_column or next(iter(run.columns.get("groups", ())), None)
+    column = next(iter(run.columns.get("groups", ())), None)
     if column is None or source.groups is not None:
         return []
     return [

@@ -23,7 +23,7 @@ from labeltree.evaluation import (
 )
 from labeltree.notebooks import html_sentences
 from labeltree.progress import Progress, silent
-from labeltree.report.compare_answers import Differences, answer_differences
+from labeltree.report.compare_answers import Differences, answer_differences, raw_is_better
 from labeltree.report.corrected_labels import CorrectedLabels
 from labeltree.report.next_steps import NextStep, compare_step
 from labeltree.report.other_taxonomy import OtherTaxonomy
@@ -57,6 +57,7 @@ class Evaluated:
         verdict: How good, what training added, and where the mistakes lie, a sentence each.
         short: The numbers to remember, and the cautions.
         steps: Commands that may follow.
+        advice: What to try if the raw samples alone answer as well; empty if they do not.
     """
 
     result: EvaluationResult
@@ -66,6 +67,7 @@ class Evaluated:
     verdict: tuple[str, ...] = ()
     short: str = ""
     steps: tuple[NextStep, ...] = ()
+    advice: str = ""
 
     def to_pandas(self) -> pd.DataFrame:
         """The numbers, see `labeltree.evaluation.EvaluationResult.to_pandas`."""
@@ -240,6 +242,7 @@ def write_evaluation(
         verdict=tuple(evaluation_verdict(result, samples, differences)),
         short=short_table(result),
         steps=steps,
+        advice=raw_is_better(result, differences),
     )
 
 

@@ -38,6 +38,8 @@ def steps_after_run(run: TrainedRun, place: str | Path) -> list[NextStep]:
     coarse = int(((source.nodes < 0) | ~taxonomy.is_leaf[source.nodes.clamp(min=0)]).sum())
     if coarse:
         purpose = f"which of {coarse:,} samples without a finest label to label first"
+        if coarse == 1:
+            purpose = "the sample without a finest label"
         steps.append(NextStep(f"labeltree label-next {folder}", purpose))
     return [*steps, *_larger_pictures(run, place), predict_step(place)]
 
@@ -62,7 +64,7 @@ def _larger_pictures(run: TrainedRun, place: str | Path) -> list[NextStep]:
     shape, files = run.network.image_shape, run.source.files
     if shape is None or files is None or not len(files) or shape[1] >= _LARGE_ENOUGH:
         return []
-    look, size = look_at_files(files), shape[1]
+    look, size = run.source.look or look_at_files(files), shape[1]
     if look.shorter < _LARGER * size:
         return []
     larger = min(2 * size, look.shorter // 8 * 8, _LARGE_ENOUGH)

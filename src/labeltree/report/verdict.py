@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from statistics import NormalDist
 
 from labeltree.evaluation import EvaluationResult, MethodResult
-from labeltree.evaluation.chosen_samples import FEW_CASES
+from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.report.compare_answers import Differences, added_by_training
 from labeltree.report.wording import percent, plural
-from labeltree.taxonomy.naming import last_names, split_path
+from labeltree.taxonomy.naming import last_names, short_name, split_path
 
 __all__ = ["coarsest_groups", "evaluation_verdict", "margin"]
 
@@ -44,13 +45,14 @@ def _how_sure(main: MethodResult, count: int, confidence: float) -> str:
     """The interval of the share of right answers, or half that for as many independent samples."""
     low, high = main.answer_interval("top1")
     if math.isnan(low):
-        return f"give or take {margin(main.answer_score('top1'), count):.1f} points"
+        half = margin(main.answer_score("top1"), count, confidence)
+        return f"give or take {half:.1f} points at {percent(confidence, 0)}"
     return f"{percent(confidence, 0)} interval {percent(low)} to {percent(high)}"
 
 
-def margin(share: float, samples: int) -> float:
-    """Half the 95 % interval of a share, in points, by Wilson's formula for as many independent samples."""
-    z = 1.96
+def margin(share: float, samples: int, confidence: float = 0.95) -> float:
+    """Half the interval of a share, in points, by Wilson's formula for as many independent samples."""
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
     return 100 * z / (1 + z**2 / samples) * math.sqrt(share * (1 - share) / samples + z**2 / (4 * samples**2))
 
 
@@ -70,7 +72,7 @@ def _mistakes(result: EvaluationResult) -> str:
     worst = max(errors.nodes, key=lambda node: node.errors_here)
     only = worst.errors_here == 1
     where = (
-        f"{'confuses' if only else 'confuse'} classes of '{split_path(worst.path)[-1]}'"
+        f"{'confuses' if only else 'confuse'} classes of '{short_name(split_path(worst.path)[-1])}'"
         if worst.depth
         else f"{'is' if only else 'are'} in the wrong main branch"
     )

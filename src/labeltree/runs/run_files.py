@@ -133,6 +133,9 @@ class RunFiles:
     mlflow_run = FileInFolder("mlflow_run.txt")
     """MLflow's id of the run, used to continue its log when training is resumed."""
 
+    wandb_run = FileInFolder("wandb_run.txt")
+    """The same of Weights & Biases."""
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 

@@ -100,6 +100,12 @@ class RunFolder(RunFiles):
             DataError: If a file in it is a link; see `refuse_links`.
         """
         if not self.path.is_dir():
+            name = str(self.path)
+            if name.startswith("hf:"):
+                raise RunError(
+                    f"'{name}' is on the Hugging Face hub: 'labeltree pull {name.removeprefix('hf:')}' "
+                    "fetches it into a folder; name that"
+                )
             raise RunError(f"no run at '{self.path}': the folder does not exist")
         if self.folds.is_file():
             raise RunError(

@@ -23,7 +23,7 @@ from labeltree.training.callbacks.stop_after_step import TrainingInterrupted
 
 __all__ = ["default_jobs", "do_tasks", "jobs_for"]
 
-_PARENT = "LABELTREE_STUDY"
+_PARENT = "_LABELTREE_STUDY"
 """The environment variable that tells a worker process the id of the study's process."""
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")

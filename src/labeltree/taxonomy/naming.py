@@ -20,6 +20,7 @@ __all__ = [
     "near_names",
     "nearest_hint",
     "repeated_siblings",
+    "short_name",
     "some",
     "split_path",
     "tidy",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 _MIXER = 0x1E3779B97F4A7C15
+_REORDERS = {*map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))}
 MANY_NAMES = 20_000
 """With more names than this, only those with the same first letter are compared, to be quick."""
 
@@ -85,6 +87,11 @@ def _check_characters(text: str, where: str) -> None:
         category = unicodedata.category(character)
         if category == "Cs":
             raise TaxonomyError(f"{where} has the name {text!r}, which is not valid Unicode text; rename it")
+        if character in _REORDERS:
+            raise TaxonomyError(
+                f"{where} has the name {text!r} with {character!r}, which makes other text appear in another "
+                "order; take it out"
+            )
         if category in ("Cc", "Zl", "Zp") or character == "\ufeff":  # a byte-order mark is not part of a name
             raise TaxonomyError(
                 f"{where} has the name {text!r} with the control character {character!r}; a name is one line"
@@ -123,8 +130,24 @@ def join_path(names: Sequence[str]) -> str:
     return "/".join(name.replace("\\", "\\\\").replace("/", "\\/") for name in names)
 
 
+_LONG = 60  # characters of a name within a sentence
+
+
+def short_name(name: str) -> str:
+    """A name for a sentence: a long one without its middle; tables have the whole.
+
+    Example:
+        >>> short_name("a" * 50 + " or " + "b" * 50)
+        'aaaaaaaaaaaaaaaaaaaaaaaaaaaaa…bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb'
+    """
+    half = _LONG // 2
+    return name if len(name) <= _LONG else f"{name[: half - 1].rstrip()}…{name[-half:].lstrip()}"
+
+
 def last_names(first: str, second: str) -> tuple[str, str]:
     """The last names of two paths, for people; with more of the paths where they are the same.
+
+    Long names are shortened (`short_name`), unless the two would look the same then.
 
     Example:
         >>> last_names("songbirds/tits/blue-tit", "raptors/falcons/kestrel")
@@ -135,7 +158,9 @@ def last_names(first: str, second: str) -> tuple[str, str]:
     a, b = split_path(first), split_path(second)
     longest = max(len(a), len(b))
     length = next((n for n in range(1, longest) if a[-n:] != b[-n:]), longest)
-    return " › ".join(a[-length:]), " › ".join(b[-length:])
+    names = " › ".join(a[-length:]), " › ".join(b[-length:])
+    shortened = tuple(map(short_name, names))
+    return names if shortened[0] == shortened[1] else (shortened[0], shortened[1])
 
 
 def split_path(text: str) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
-from labeltree.atomic import atomic_write
 from labeltree.data import DataSummary, summarize
 from labeltree.data.opening_sources import check_named
 from labeltree.errors import RunError
@@ -67,6 +65,7 @@ from labeltree.training.module import (
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
 from labeltree.training.records.epoch_lines import EpochLines
+from labeltree.training.records.loggers import check_logger, logger_of_run
 from labeltree.training.records.record import (
     abandon_run,
     as_begun,
@@ -88,8 +87,7 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
-_FIRST_RANK = "LABELTREE_FIRST_RANK"  # process id of the first rank, for the ranks it starts
-_LOGGER_PACKAGES = {"tensorboard": "tensorboard", "mlflow": "mlflow"}
+_FIRST_RANK = "_LABELTREE_FIRST_RANK"  # process id of the first rank, for the ranks it starts
 _PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 _log = logging.getLogger("labeltree.data")
 
@@ -152,7 +150,7 @@ def train(
             )
         if folder.encoder.is_file() and not known.differences(recipe) and not verify:
             return folder
-        _check_logger(recipe)
+        check_logger(recipe)
         if not folder.recipe.is_file():
             if recipe.weights is None:
                 check_named(recipe.data, recipe.data_path)  # before anything is asked of a hub
@@ -202,24 +200,25 @@ def train(
         _warn_of_chunks(experiment.module)
         _quiet()
         hooks = [*(callbacks or ()), *_callbacks(folder, experiment.module.recipe, every_n_steps)]
-        trainer = _trainer(experiment.module.recipe, folder, hooks, progress_bar)
-        if recipe.compile:
-            compile_encoders(experiment.module, trainer.strategy.root_device)
-        begun = False
-        if is_first_rank():
-            module, labels = experiment.module, experiment.labels
-            begun = begin_run(folder, recipe, data, experiment.source, labels, summary, module)
-            if has_diverged(folder) and (said := continue_after_divergence(folder, known, recipe)):
-                warnings.warn(said, stacklevel=2)
-        if experiment.module.objective.is_solved:
-            solve(trainer, experiment, folder, begun)
-        else:
-            _fit(trainer, experiment, folder, begun)
+        with logger_of_run(experiment.module.recipe, folder) as logger:
+            trainer = _trainer(experiment.module.recipe, folder, hooks, progress_bar, logger)
+            if recipe.compile:
+                compile_encoders(experiment.module, trainer.strategy.root_device)
+            begun = False
+            if is_first_rank():
+                module, labels = experiment.module, experiment.labels
+                begun = begin_run(folder, recipe, data, experiment.source, labels, summary, module)
+                if has_diverged(folder) and (said := continue_after_divergence(folder, known, recipe)):
+                    warnings.warn(said, stacklevel=2)
+            if experiment.module.objective.is_solved:
+                solve(trainer, experiment, folder, begun)
+            else:
+                _fit(trainer, experiment, folder, begun)
+                if trainer.is_global_zero:
+                    _keep_best(folder, experiment)
             if trainer.is_global_zero:
-                _keep_best(folder, experiment)
-        if trainer.is_global_zero:
-            drop_candidates(folder)
-        trainer.strategy.barrier()
+                drop_candidates(folder)
+            trainer.strategy.barrier()
     return folder
 
 
@@ -281,7 +280,9 @@ def _callbacks(folder: RunFolder, recipe: Recipe, every_n_steps: int | None) -> 
     return [*stopping, checkpoints, VersionRecord(folder)]
 
 
-def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_bar: bool) -> L.Trainer:
+def _trainer(
+    recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_bar: bool, logger: Logger | None
+) -> L.Trainer:
     drawn = progress_bar and sys.stdout.isatty()
     if progress_bar:
         hooks = [*hooks, TQDMProgressBar(leave=True) if drawn else EpochLines()]
@@ -296,7 +297,7 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
             gradient_clip_val=recipe.optimizer.clip_norm,
             callbacks=hooks,
             plugins=[AtomicCheckpointIO(), *_cluster()],
-            logger=_open_logger(recipe, folder) or False,
+            logger=logger or False,
             log_every_n_steps=10,
             enable_model_summary=False,
             enable_progress_bar=drawn,
@@ -326,46 +327,6 @@ def _check_processes(recipe: Recipe) -> None:
             f"every machine run 'torchrun --nnodes {recipe.num_nodes} --nproc_per_node {recipe.devices} "
             "--rdzv_backend c10d --rdzv_endpoint HOST:PORT -m labeltree train …' with the host of one of them"
         )
-
-
-def _check_logger(recipe: Recipe) -> None:
-    """Check before training that the recipe's logger is installed."""
-    package = _LOGGER_PACKAGES.get(recipe.logger)
-    if package is not None and find_spec(package) is None:
-        raise ValueError(
-            f"logger is '{recipe.logger}', which is not installed; 'pip install labeltree[{recipe.logger}]' "
-            "installs it, or take logger 'none': history.csv in the run folder is written in any case"
-        )
-
-
-def _open_logger(recipe: Recipe, folder: RunFolder) -> Logger | None:
-    """The recipe's Lightning logger, which writes to disk without a server; a resumed run appends to it."""
-    if recipe.logger == "none":
-        return None
-    place = folder.logs if recipe.logger_folder is None else Path(recipe.logger_folder).expanduser()
-    if recipe.logger == "tensorboard":
-        from lightning.pytorch.loggers import TensorBoardLogger
-
-        name = "" if recipe.logger_folder is None else folder.path.resolve().name
-        return TensorBoardLogger(place, name=name, version="", default_hp_metric=False)
-    # by default MLflow asks before it writes to files, and sends usage reports
-    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    logging.getLogger("lightning.pytorch.loggers.mlflow").setLevel(logging.ERROR)
-    from lightning.pytorch.loggers import MLFlowLogger
-
-    known = folder.mlflow_run.read_text("utf-8").strip() if folder.mlflow_run.is_file() else None
-    logger = MLFlowLogger(
-        experiment_name="labeltree",
-        run_name=folder.path.resolve().name,
-        tracking_uri=(place.resolve() / "mlflow").as_uri(),
-        run_id=known,
-    )
-    if known is None and is_first_rank():
-        logger.log_hyperparams(recipe.to_dict())
-        with atomic_write(folder.mlflow_run) as temporary:
-            temporary.write_text(f"{logger.run_id}\n", "utf-8")
-    return logger
 
 
 def _end_with_first_rank() -> None:

@@ -28,9 +28,10 @@ from labeltree.training.batches import Batch
 from labeltree.training.input_batches import Inputs, ViewPair, in_memory_format, stack
 from labeltree.training.length import epochs_and_batch_size
 from labeltree.training.objective import Objective, OneModality
-from labeltree.training.optim import Schedules, build_optimizer, learning_rate_factor
+from labeltree.training.optimizer import build_optimizer, learning_rate_factor
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_settings import check_idle
+from labeltree.training.schedules import Schedules
 
 __all__ = [
     "IMAGE_TEXT_METRIC",

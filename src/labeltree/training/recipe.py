@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from labeltree.atomic import atomic_write
-from labeltree.options.choices import ClassifierChoice, SamplerName
+from labeltree.options.choices import ClassifierChoice, GeometryName, SamplerName
 from labeltree.training.recipe_settings import check_idle, check_kinds, flatten, numbers, value_of
 
 __all__ = [
@@ -53,8 +53,9 @@ class TableRecipe:
         image_column: Path of each image, relative to the table; several columns are several images a row.
         text_column: Text of each sample; beside `image_column`, or alone.
         label_columns: One column per depth, coarse to fine, or one column of labels of `taxonomy`.
-        group_column: Samples of one group (patient, item) stay on one side of every split.
-        split_column: `train`, `val` or `test`.
+        group_column: Samples of one group (patient, item) stay on one side of every split; None = `group`,
+            `none` = no column.
+        split_column: `train`, `val` or `test`; None = `split`, `none` = no column.
         keep_columns: Columns to keep with the samples, such as `lesion` and `site`: `evaluate` and
             `predict` can judge samples together by them (`--per lesion`), and break results down by them
             (`--by site`).
@@ -87,7 +88,8 @@ class TableRecipe:
             that with a usual name (vectors, embeddings, features), or all numbers that are nothing else.
         label_file: a table with the labels of vectors and their other columns, joined by id, or in the same
             order; None = for `features.npy`, `features.csv` beside it.
-        id_column: Ids of vectors, by which they are named and joined; None = `id`.
+        id_column: Ids of vectors, by which they are named and joined; None = `id`, `none` =
+            no column.
     """
 
     image_column: list[str] | str | None = None
@@ -358,8 +360,8 @@ class Recipe:
         num_nodes: Number of machines; one process for each device is started by `torchrun` or SLURM's
             `srun`.
         workers: Loader processes; 0 = load in the training process, best for small images.
-        logger: a logger of Lightning that writes to disk, beside `history.csv`: `tensorboard`, `mlflow`
-            or `none`.
+        logger: a logger of Lightning that writes to disk, beside `history.csv`: `tensorboard`, `mlflow`,
+            `wandb` (Weights & Biases) or `none`.
         logger_folder: Folder of its logs; None = `logs` in the run folder.
         checkpoint_minutes: Save the training state this often within an epoch; always at its end.
         channels_last: Memory format of images and weights.
@@ -385,7 +387,7 @@ class Recipe:
     label_noise: float = 0.0
     unseen_classes: int | float | list[str] | str | None = None
     unseen_depth: int | None = None
-    geometry: Literal["auto", "sphere", "euclidean", "poincare"] = "auto"
+    geometry: Literal["auto", GeometryName] = "auto"
     curvature: float = -1.0
     encoder: str = "auto"
     pretrained: bool | None = None
@@ -435,7 +437,7 @@ class Recipe:
     devices: int = 1
     num_nodes: int = 1
     workers: int = 0
-    logger: Literal["none", "tensorboard", "mlflow"] = "none"
+    logger: Literal["none", "tensorboard", "mlflow", "wandb"] = "none"
     logger_folder: str | None = None
     checkpoint_minutes: float = 2.0
     channels_last: bool = True

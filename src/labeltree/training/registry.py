@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from labeltree.errors import LabeltreeError
-from labeltree.options.choices import SamplerName
+from labeltree.options.choices import GeometryName, SamplerName
 from labeltree.training.origins import LABELTREE, Origin, origin_of
 from labeltree.training.recipe import Recipe
 
@@ -40,7 +40,6 @@ __all__ = [
     "register_sum",
 ]
 
-GeometryName = Literal["sphere", "euclidean", "poincare"]
 Loss = TypeVar("Loss", bound="Callable[..., nn.Module]")
 
 

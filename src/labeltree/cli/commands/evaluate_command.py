@@ -70,7 +70,6 @@ def run(arguments: list[str]) -> None:
 def _print(done: Evaluated, options: EvaluateOptions, *, full: bool) -> None:
     """The verdict, the numbers, and what may follow."""
     from labeltree.evaluation import attribute_table, protocol_table
-    from labeltree.report.compare_answers import raw_is_better
     from labeltree.report.next_steps import steps_text
 
     print("\n".join(done.verdict), end="\n\n")
@@ -80,8 +79,8 @@ def _print(done: Evaluated, options: EvaluateOptions, *, full: bool) -> None:
     if options.settings.protocols:
         print(f"\n{protocol_table(done.result)}")
     print(f"\nmetrics: {done.metrics}\nreport:  {done.report}")
-    if options.what is not None and (advice := raw_is_better(done.result)):
-        print(f"note:    {advice}")
+    if options.what is not None and done.advice:
+        print(f"note:    {done.advice}")
     if not full:
         print("all numbers are in the report; --full prints them, too")
     print(f"\nnext:\n{steps_text(done.steps)}")

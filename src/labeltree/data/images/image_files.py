@@ -100,6 +100,7 @@ def check_image_settings(settings: ImageSettings) -> None:
 _VERSION = 3  # of what decode() gives; a change of it must not meet an old cache
 _CACHE_BYTES = 16 << 30
 _PROBES = 1000
+_GLANCES = 36  # images of a data set that was read before
 _NAMED = 5  # unreadable images of a message
 _log = logging.getLogger("labeltree.data")
 _said: set[str] = set()  # warnings of this process
@@ -151,9 +152,9 @@ def usual_input(look: ImageLook) -> ImageInput:
     return ImageInput(look.channels, min(max(look.shorter // _STEP * _STEP, _LEAST), _LARGEST))
 
 
-def _heads(images: EncodedImages) -> list[ImageHead]:
-    """The headers of up to 1,000 evenly spaced images that can be read."""
-    chosen = np.unique(np.linspace(0, len(images) - 1, min(len(images), _PROBES)).round().astype(int))
+def _heads(images: EncodedImages, most: int = _PROBES) -> list[ImageHead]:
+    """The headers of so many evenly spaced images at most that can be read."""
+    chosen = np.unique(np.linspace(0, len(images) - 1, min(len(images), most)).round().astype(int))
 
     def head_of(row: int) -> ImageHead | None:
         try:
@@ -165,8 +166,8 @@ def _heads(images: EncodedImages) -> list[ImageHead]:
 
 
 def look_at_files(files: Sequence[str]) -> ImageLook:
-    """What the images in files are like, by the headers of up to 1,000 of them."""
-    return look_at(_heads(encoded(files)))
+    """What the images in files are like, by the headers of a few dozen of them."""
+    return look_at(_heads(encoded(files), _GLANCES))
 
 
 _MUCH = 1.5  # so many times as large as they are made are images whose reduction is worth a sentence

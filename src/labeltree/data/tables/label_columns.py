@@ -76,6 +76,7 @@ def find_label_columns(
     groups: Collection[str] = (),
     nest: bool = True,
     gaps: Gaps | None = None,
+    spare: Collection[str] = (),
 ) -> LabelColumns:
     """Find the columns of the labels: the chosen ones, or columns with a usual name.
 
@@ -93,6 +94,8 @@ def find_label_columns(
         groups: Columns in `taken` that hold groups; they may also be labels, if chosen.
         nest: Whether to look for columns that nest with the one that has the usual name.
         gaps: How gaps are bridged. If they are, a column with a few gaps may be a depth.
+        spare: Columns in `taken` that may be labels, too, such as those that are kept with the samples: one
+            with a usual name is the label if no other column is.
 
     Raises:
         DataError: If there is no label column.
@@ -110,7 +113,7 @@ def find_label_columns(
     }
     if numbered:
         return LabelColumns([numbered[depth] for depth in sorted(numbered)])
-    base = table.usual(_USUAL)
+    base = table.usual(_USUAL, taken) or table.usual(_USUAL, {*taken} - {*spare})
     if base is not None and rank_of(base) is None and _says_less_than_names(table, base, taken):
         base = None
     if base is None or rank_of(base) is not None or base.lower() == "cls":
@@ -121,7 +124,7 @@ def find_label_columns(
         names = [c for c in table.columns if (is_scientific_name(c) or rank_of(c) == "species")]
         base = next((column for column in names if column not in taken), None)
     if base is None:
-        raise _no_label(table, taken)
+        raise _no_label(table, taken, groups)
     return _find_nested(table, base, taken, groups, gaps) if nest else LabelColumns([base])
 
 
@@ -491,7 +494,7 @@ def _setting(columns: list[str]) -> str:
     return f"--table.label_columns {shlex.quote(json.dumps(columns, ensure_ascii=False))}"
 
 
-def _no_label(table: DataTable, taken: Collection[str]) -> DataError:
+def _no_label(table: DataTable, taken: Collection[str], groups: Collection[str]) -> DataError:
     able = [
         column
         for column in _candidates(table, taken)
@@ -500,7 +503,10 @@ def _no_label(table: DataTable, taken: Collection[str]) -> DataError:
     chain = [column.name for column in _longest(able)]
     flags = flag_columns(table, [name for name in table.columns if name not in taken])
     advice = f"name one as label_columns, or several, coarse to fine: {_setting(['family', 'species'])}"
-    if len(chain) > 1:
+    if (spoken_for := table.usual(_USUAL)) is not None and spoken_for in taken:
+        advice = f"'{spoken_for}' is named for something else: if it is the label, too, set "
+        advice += _setting([spoken_for])
+    elif len(chain) > 1:
         advice = f"{' > '.join(chain)} nest: if they are the labels, set {_setting(chain)}"
     elif len(flags) > 1:
         advice = f"{some(flags, 3)} are 0 or 1: if each is a class, set {_setting(flags)}"
@@ -511,6 +517,8 @@ def _no_label(table: DataTable, taken: Collection[str]) -> DataError:
             f"name one as label_columns: if '{able[0].name}' is the label, set {_setting([able[0].name])}"
         )
         advice += f" ({some([column.name for column in able[1:]])} could be, too)" if able[1:] else ""
+    elif of_groups := [c.name for c in _candidates(table, {*table.columns} - {*groups}) if c.is_label]:
+        advice = f"if '{of_groups[0]}', taken as the groups, is the label, set {_setting(of_groups[:1])}"
     return DataError(
         f"{table} has no column for labels that is known by its name ({', '.join(_USUAL)}); "
         f"it has {', '.join(table.columns)}: {advice}{table.label_hint}"

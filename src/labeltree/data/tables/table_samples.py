@@ -112,12 +112,13 @@ def find_samples(
     either: bool = False,
     vector_column: Sequence[str] | str | None = None,
     others: Collection[str] = (),
+    named: Collection[str] = (),
 ) -> TableSamples:
     """The samples of a table; a row with several images gives several samples.
 
     With `either`, both images and texts are read, and a row may lack one of them. Vectors are read if
     `vector_column` names them, or the table has neither images nor texts; `others` are columns with
-    another purpose.
+    another purpose, and those that are `named` for one are not taken for images or texts by their names.
 
     Raises:
         DataError: If a column is missing, an image lies outside the folder, or, unless `on_error` is
@@ -126,7 +127,7 @@ def find_samples(
     folder, rule = (None, None) if place is None else place
     if vector_column is not None and (image_column is not None or text_column is not None):
         raise DataError("vector_column excludes image_column and text_column; leave either out")
-    if vector_column is not None or (rule is None and only_vectors(table, image_column, text_column)):
+    if vector_column is not None or (rule is None and only_vectors(table, image_column, text_column, named)):
         return _vectors(table, vector_column, others, on_error)
     unused = UnusedRows.none()
     shown: tuple[list[str] | ImageParts, Array] | None = None
@@ -141,9 +142,9 @@ def find_samples(
         unused = by_rule.unused
     else:
         if either and image_column is None and text_column is None:
-            image_column = table.usual(_IMAGE_COLUMNS) or _occurrence_columns(table)
-            text_column = table.usual(_TEXT_COLUMNS)
-        images, text = sample_columns(table, image_column, text_column)
+            image_column = table.usual(_IMAGE_COLUMNS, named) or _occurrence_columns(table)
+            text_column = table.usual(_TEXT_COLUMNS, named)
+        images, text = sample_columns(table, image_column, text_column, named)
         if images:
             shown = _files(table, images, None if folder is None else Path(folder).expanduser())
     words = None if text is None else table.cells(text)
@@ -172,16 +173,20 @@ def find_samples(
         instances = rows * per_row + by_rule.numbers[kept]
         files = [by_rule.files[place] for place in alike.tolist()]
     elif shown is not None:
-        named, codes = shown
+        pictures, codes = shown
         sample, column = np.nonzero(codes[rows] >= 0)
         rows, alike = rows[sample], codes[rows[sample], column]
         per_row = codes.shape[1]
         instances = rows * per_row + column
-        files = [named[code] for code in alike.tolist()] if isinstance(named, list) else named.take(alike)
+        files = (
+            [pictures[code] for code in alike.tolist()]
+            if isinstance(pictures, list)
+            else pictures.take(alike)
+        )
     elif words is not None:
         alike = _codes_but_for_case(words.texts, words.codes[rows])
     texts = None if words is None else [words.texts[code] for code in words.codes[rows].tolist()]
-    notes = [] if image_column or text_column or rule else _also_possible(table, images, text)
+    notes = [] if image_column or text_column or rule else _also_possible(table, images, text, named)
     notes += [] if image_column or text_column or rule else _vectors_beside(table)
     return TableSamples(
         rows, instances, files, texts, alike, tuple(images), text, tuple(notes), unused, per_row=per_row
@@ -189,14 +194,20 @@ def find_samples(
 
 
 def only_vectors(
-    table: DataTable, image_column: Sequence[str] | str | None = None, text_column: str | None = None
+    table: DataTable,
+    image_column: Sequence[str] | str | None = None,
+    text_column: str | None = None,
+    named: Collection[str] = (),
 ) -> bool:
-    """Whether a table has no column of images or texts, and is not one of occurrences."""
+    """Whether a table has no column of images or texts, and is not one of occurrences.
+
+    Columns that are `named` for something else are neither.
+    """
     if image_column is not None or text_column is not None or isinstance(table, ShardTable):
         return False
     if isinstance(table, VectorTable):
         return True
-    known = table.usual(_IMAGE_COLUMNS) or table.usual(_TEXT_COLUMNS) or table.usual(_IDS)
+    known = table.usual(_IMAGE_COLUMNS, named) or table.usual(_TEXT_COLUMNS, named) or table.usual(_IDS)
     return known is None and _occurrence_columns(table) is None
 
 
@@ -212,6 +223,7 @@ def _vectors(
             f"({', '.join(_TEXT_COLUMNS)}) that is known by its name, and nothing but vectors (lists or "
             f"columns of numbers); it has {', '.join(table.columns)}: "
             f"name one as image_column or text_column, or numbers as vector_column{_image_hint(table)}"
+            f"{_also_named(table, others)}"
         )
     bad, told = given.store.bad_rows(table.place)
     if len(bad):
@@ -289,14 +301,16 @@ def _either(
     )
 
 
-def _also_possible(table: DataTable, images: list[str], text: str | None) -> list[str]:
+def _also_possible(
+    table: DataTable, images: list[str], text: str | None, named: Collection[str]
+) -> list[str]:
     """Notes on columns with a usual name that were not read."""
     notes = []
     for usual, taken, option in (
         (_IMAGE_COLUMNS, images, "image_column"),
         (_TEXT_COLUMNS, [text] if text else [], "text_column"),
     ):
-        others = [c for c in table.columns if c.lower() in usual and c not in taken]
+        others = [c for c in table.columns if c.lower() in usual and c not in taken and c not in named]
         for other in others:
             and_images = f" --table.image_column {images[0]}" if images and option == "text_column" else ""
             notes.append(
@@ -317,14 +331,20 @@ def _vectors_beside(table: DataTable) -> list[str]:
 
 
 def sample_columns(
-    table: DataTable, image_column: Sequence[str] | str | None, text_column: str | None
+    table: DataTable,
+    image_column: Sequence[str] | str | None,
+    text_column: str | None,
+    named: Collection[str] = (),
 ) -> tuple[list[str], str | None]:
-    """The image columns and the text column: the given ones, or else one with a usual name."""
+    """The image columns and the text column: the given ones, or else one with a usual name.
+
+    Columns that are `named` for something else are taken only if they are given.
+    """
     if image_column is not None and not image_column:
         raise DataError("image_column is empty; it must name a column, or several")
     if image_column is None and text_column is None:
-        image_column = table.usual(_IMAGE_COLUMNS) or _occurrence_columns(table)
-        text_column = table.usual(_TEXT_COLUMNS) if image_column is None else None
+        image_column = table.usual(_IMAGE_COLUMNS, named) or _occurrence_columns(table)
+        text_column = table.usual(_TEXT_COLUMNS, named) if image_column is None else None
         if image_column is None and text_column is None and (key := table.usual(_IDS)) is not None:
             raise DataError(
                 f"{table} names no image files; put them into a folder, and say which file belongs to which "
@@ -335,13 +355,23 @@ def sample_columns(
                 f"{table} has no column of images ({', '.join(_IMAGE_COLUMNS)}) or texts "
                 f"({', '.join(_TEXT_COLUMNS)}) that is known by its name; it has "
                 f"{', '.join(table.columns)}: "
-                f"name one as image_column or text_column{_image_hint(table)}"
+                f"name one as image_column or text_column{_image_hint(table)}{_also_named(table, named)}"
             )
     images = [image_column] if isinstance(image_column, str) else list(image_column or ())
     images = [table.find(column) for column in images]
     if text_column is not None:
         text_column = table.find(text_column)
     return images, text_column
+
+
+def _also_named(table: DataTable, named: Collection[str]) -> str:
+    """The setting that reads a column with a usual name which is named for something else."""
+    for usual, option in ((_IMAGE_COLUMNS, "image_column"), (_TEXT_COLUMNS, "text_column")):
+        name = table.usual(usual)
+        if name is not None and name in named:
+            setting = f"--table.{option} {shlex.quote(name)}"
+            return f"; '{name}' is named for something else: to read it, too, set {setting}"
+    return ""
 
 
 def _occurrence_columns(table: DataTable) -> list[str] | str | None:

@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from labeltree.data.biology.rank_gaps import Gaps
+from labeltree.data.column_roles import (
+    NO_COLUMN,
+    UNNAMED_ROLES,
+    find_role,
+    named_columns,
+    note_usual_columns,
+)
 from labeltree.data.copies import connected_groups
 from labeltree.data.image_rules import ImageRule
 from labeltree.data.images.image_files import ImageSettings
@@ -150,9 +157,10 @@ def open_table(
             paths `a/b/c`. If all of them end in whole numbers (`4`, `positive/4`), the numbers are also
             ratings.
         group_column: Column of groups; rows with equal values stay in one split. None = `group` if there is
-            one. The images of one row, rows with the same file and, in tables of texts without splits, rows
-            with the same text also stay in one split.
-        split_column: Column with `train`, `val` or `test`; None = `split` if there is one.
+            one that is not named for something else; `none` = none. The images of one row, rows with the
+            same file and, in tables of texts without splits, rows with the same text also stay in one split.
+        split_column: Column with `train`, `val` or `test`; None = `split` if there is one that is not named
+            for something else; `none` = none.
         keep_columns: Columns to keep with the samples as texts, such as `lesion` or `site`
             (`Source.attributes`): samples can be judged together by them, and results broken down. They are
             not read as labels.
@@ -188,7 +196,8 @@ def open_table(
             `*` stands for any text: `f_*`; see `find_vectors`.
         label_file: Vectors: a table with their labels and other columns, see `join_labels`; None = for an
             `.npy` file, the `.csv`, `.tsv` or `.parquet` file of the same name.
-        id_column: Vectors: column of their ids, which name the samples; None = `id` or `ids`.
+        id_column: Vectors: column of their ids, which name the samples; None = `id` or `ids`, unless it is
+            named for something else; `none` = none.
         **images: How images are read; see `ImageSettings`. `on_error="skip"` also skips rows without an
             image or a text.
 
@@ -295,13 +304,25 @@ def open_data_table(
     if not table.num_rows:
         raise DataError(f"{table} has no rows")
     evidence, whole, of_samples = evidence or LabelEvidence(), table, None
+    if evidence.vote_columns and label_columns:
+        check_columns(evidence.columns(table), label_columns)
+        raise DataError("label_columns and vote_columns exclude each other: the votes give the label")
     if evidence.sample_column is not None:
         if isinstance(table, ShardTable | VectorTable):
             raise DataError(f"{table} holds one sample a row; sample_column is for other tables")
         of_samples = SampleRows(table, evidence.sample_column)
         table = of_samples.merged
+    shards = isinstance(table, ShardTable)  # may have a column of splits by the names of its files
     files = None if image_folder is None and image_name is None else (image_folder, image_name)
-    id_column = usual_id_column(table) if id_column is None else table.find(id_column)
+    # What says which rows belong together may be the text or the image itself.
+    named = named_columns(
+        table,
+        *(image_column, text_column, vector_column, label_columns, aspect_columns, split_column, id_column),
+        *(columns for kind, columns in evidence.columns(whole).items() if kind != "samples"),
+        absent=NO_COLUMN,
+    )
+    usual_id = usual_id_column(table, named) if id_column is None else None
+    id_column = usual_id if id_column in (None, NO_COLUMN) else table.find(id_column)
     samples = find_samples(
         table,
         image_column,
@@ -311,29 +332,41 @@ def open_data_table(
         either=either,
         vector_column=vector_column,
         others=_named(
-            [id_column, *usual_label_columns(table), "group", "split"],
+            [id_column, *usual_label_columns(table), *UNNAMED_ROLES],
             *(label_columns, aspect_columns, group_column, split_column, keep_columns),
             *evidence.columns(whole).values(),
         ),
+        named=named,
     )
     missing = MissingNames(missing_labels)
-    taken = _taken_columns(table, samples, aspect_columns, group_column, split_column, keep_columns)
+    taken = {
+        "images": samples.image_columns,
+        "vectors": samples.vector_columns,
+        "texts": () if samples.text_column is None else (samples.text_column,),
+        "groups": find_role(table, group_column, "group", named),
+        "split": find_role(table, split_column, "split", {*named, group_column}),
+        "aspects": tuple(table.find(column) for column in _listed(aspect_columns)),
+        "kept": _columns_to_keep(table, _listed(keep_columns)),
+    }
     columns_of_labels, given = LabelColumns([]), dict[str, tuple[str, ...]]()
     if taxonomy is not None and label_columns is not None and not len(label_columns):
         labels = TableLabels(taxonomy, torch.full((table.num_rows,), -1))
     else:
         given = evidence.columns(whole)
         check_columns({**taken, **given}, label_columns)
-        named = [label_columns] if isinstance(label_columns, str) else label_columns or ()
         others = {column for columns in (*taken.values(), *given.values()) for column in columns}
-        others -= set(taken["kept"]) & set(named)
+        others -= set(taken["kept"]) & set(_listed(label_columns))
         if evidence.vote_columns:
-            if label_columns is not None:
-                raise DataError("label_columns and vote_columns exclude each other: the votes give the label")
             columns_of_labels = LabelColumns(list(given["votes"]))
         else:
             columns_of_labels = find_label_columns(
-                whole, label_columns, others, taken["groups"], nest=taxonomy is None, gaps=gaps
+                whole,
+                label_columns,
+                others,
+                taken["groups"],
+                nest=taxonomy is None,
+                gaps=gaps,
+                spare={*taken["kept"], *taken["groups"], *given.get("samples", ())},
             )
         if of_samples is not None:
             of_samples.check_alike(whole, {column for columns in taken.values() for column in columns})
@@ -381,6 +414,13 @@ def open_data_table(
             *labels.notes,
             *aspects.notes,
             *_without_group(taken["groups"], group_names),
+            *note_usual_columns(
+                {
+                    "group_column": None if group_column else next(iter(taken["groups"]), None),
+                    "split_column": None if split_column or shards else next(iter(taken["split"]), None),
+                    "id_column": None if samples.vectors is None else usual_id,
+                }
+            ),
         ),
     }
     if not isinstance(whole, ShardTable | VectorTable):
@@ -622,34 +662,11 @@ def _labels_of(table: DataTable, names: LabelNames | None = None, columns: Seque
 
 
 def _vectors_of(table: DataTable) -> TableVectors | None:
-    return find_vectors(table, None, _named([*usual_label_columns(table), "group", "split"]))
+    return find_vectors(table, None, _named([*usual_label_columns(table), *UNNAMED_ROLES]))
 
 
-def _taken_columns(
-    table: DataTable,
-    samples: TableSamples,
-    aspects: Sequence[str] | str | None,
-    group: str | None,
-    split: str | None,
-    kept: Sequence[str] | str | None,
-) -> dict[str, tuple[str, ...]]:
-    """All columns with a purpose other than labels."""
-
-    def named(column: str | None, usual: str) -> tuple[str, ...]:
-        if column is None and usual not in table.columns:
-            return ()
-        return (table.find(column or usual),)
-
-    chosen = [aspects] if isinstance(aspects, str) else list(aspects or ())
-    return {
-        "images": samples.image_columns,
-        "vectors": samples.vector_columns,
-        "texts": () if samples.text_column is None else (samples.text_column,),
-        "groups": named(group, "group"),
-        "split": named(split, "split"),
-        "aspects": tuple(table.find(column) for column in chosen),
-        "kept": _columns_to_keep(table, [kept] if isinstance(kept, str) else kept or ()),
-    }
+def _listed(columns: Sequence[str] | str | None) -> Sequence[str]:
+    return [columns] if isinstance(columns, str) else columns or ()
 
 
 def _columns_to_keep(table: DataTable, names: Sequence[str]) -> tuple[str, ...]:
@@ -709,8 +726,9 @@ def _split(table: DataTable, columns: Sequence[str]) -> Array | None:
     for split, text in zip(splits, cells.texts, strict=True):
         if split not in (*SPLITS, CALIB):
             raise DataError(
-                f"{table}, {table.place(cells.rows_of(text)[0])}: the split is '{split}', "
-                f"not {', '.join(SPLITS)} or empty"
+                f"{table}, {table.place(cells.rows_of(text)[0])}: the split is '{split}', not "
+                f"{', '.join(SPLITS)} or empty; if '{columns[0]}' does not say the split, set "
+                f"--table.split_column {NO_COLUMN}"
             )
     of_rows: Array = np.array([*splits, ""], dtype=str)[cells.codes]
     return of_rows

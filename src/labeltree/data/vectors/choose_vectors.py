@@ -38,9 +38,9 @@ class TableVectors:
     notes: tuple[str, ...] = ()
 
 
-def usual_id_column(table: DataTable) -> str | None:
-    """The column of ids that is known by its name; None if there is none."""
-    return table.usual(_IDS)
+def usual_id_column(table: DataTable, named: Collection[str] = ()) -> str | None:
+    """The column of ids that is known by its name, and not `named` for something else; None if none is."""
+    return table.usual(_IDS, named)
 
 
 def find_vectors(

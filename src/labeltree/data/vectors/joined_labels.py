@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from labeltree.data.column_roles import NO_COLUMN
 from labeltree.data.table_columns import DataTable
 from labeltree.data.vectors.choose_vectors import usual_id_column
 from labeltree.data.vectors.vectors_of_others import read_label_list
@@ -43,7 +44,7 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
         table: The table of vectors.
         file: The other table.
         id_column: Column of ids of both; None = `id` or `ids`, of the other table else the column that
-            holds most of the vectors' ids. Rows are joined in their order if one
+            holds most of the vectors' ids; `none` = there are none. Rows are joined in their order if one
             of the tables has no ids, and they are as many.
 
     Returns:
@@ -54,9 +55,10 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
         DataError: If the tables do not meet, or an id of the other one occurs twice.
     """
     other = read_label_list(file) if file.suffix.lower() in _LISTS else DataTable.read(file)
-    left = id_column if id_column in table.columns else usual_id_column(table)
-    right = id_column if id_column in other.columns else usual_id_column(other)
-    if id_column is not None and id_column not in (left, right):
+    by_order = id_column == NO_COLUMN
+    left = id_column if id_column in table.columns else None if by_order else usual_id_column(table)
+    right = id_column if id_column in other.columns else None if by_order else usual_id_column(other)
+    if id_column is not None and id_column not in (left, right) and not by_order:
         table.find(id_column)
     if left is not None and right is None:
         right = _find_ids(other, set(table.cells(left).texts))

@@ -14,7 +14,6 @@ from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import GROUPS
 from labeltree.evaluation.comparing.comparison import Difference, Estimate
 from labeltree.evaluation.outcomes import Key, Outcomes
-from labeltree.evaluation.retrieval_jackknife import WithoutBlocks, ends_of_search
 from labeltree.evaluation.statistics import (
     Bootstrap,
     GroupSums,
@@ -26,6 +25,7 @@ from labeltree.evaluation.statistics import (
 )
 from labeltree.evaluation.statistics.interval_ends import Floats
 from labeltree.evaluation.statistics.jackknife import block_counts
+from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks, ends_of_search
 from labeltree.runs.table_file_columns import number_groups
 
 __all__ = ["Found", "PairedEstimates", "Stratum", "common_samples", "strata", "tested_in_all"]

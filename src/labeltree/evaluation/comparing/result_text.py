@@ -11,7 +11,6 @@ from typing import cast
 
 from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS, ClassifierKind
 from labeltree.decisions.kept_promises import calibrated_units, is_kept
-from labeltree.evaluation.chosen_samples import FEW
 from labeltree.evaluation.comparing.comparison import (
     ALPHA,
     Comparison,
@@ -20,6 +19,7 @@ from labeltree.evaluation.comparing.comparison import (
     MetricComparison,
     StratumComparison,
 )
+from labeltree.evaluation.fewest_samples import FEW
 from labeltree.evaluation.result import PREFIX, AttributeResult, EvaluationResult, ProtocolResult
 from labeltree.evaluation.rule_table import rule_rows
 from labeltree.evaluation.sample_columns import FEWEST_GROUPS

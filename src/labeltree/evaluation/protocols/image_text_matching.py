@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.chosen_samples import FEW, few_note
+from labeltree.evaluation.fewest_samples import FEW, few_note
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.sample_columns import Column
 from labeltree.evaluation.subsampling import stratified_subsample

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.chosen_samples import FEW, few_note
+from labeltree.evaluation.fewest_samples import FEW, few_note
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.subsampling import share_of_labels, stratified_subsample
 from labeltree.metrics.search.results_left_out import have_partner

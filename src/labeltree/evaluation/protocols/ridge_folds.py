@@ -22,9 +22,9 @@ from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, regis
 from labeltree.evaluation.protocols.decisions import ASKED, CURVES, answer_worth, curve_columns
 from labeltree.evaluation.protocols.k_fold import MAYBE_SEEN, OF_THE_FOLDS, UNLEARNED, count_unlearned
 from labeltree.evaluation.representations import Reading, Representation
-from labeltree.evaluation.retrieval_jackknife import WithoutBlocks
 from labeltree.evaluation.sample_columns import Column
 from labeltree.evaluation.statistics import Statistic
+from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks
 from labeltree.evaluation.subsampling import ranked_in_label, row_groups
 from labeltree.geometry import get_geometry
 from labeltree.ridge import FoldOutputs, TreeRidge, fit_tree_ridge

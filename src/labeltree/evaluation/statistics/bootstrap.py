@@ -13,16 +13,14 @@ from numpy.typing import NDArray
 
 from labeltree.evaluation.statistics.interval_ends import (
     SAME,
-    Clusters,
     Floats,
     Interval,
-    count_outcomes,
     divided,
     interval_ends,
     jackknife_acceleration,
-    proportion_interval,
     without_flat,
 )
+from labeltree.evaluation.statistics.proportions import Clusters, count_outcomes, proportion_interval
 from labeltree.runs.table_file_columns import number_groups
 
 __all__ = [

@@ -13,13 +13,12 @@ from scipy.sparse import coo_array, csr_array, vstack
 from labeltree.evaluation.statistics.bootstrap import Resampling
 from labeltree.evaluation.statistics.interval_ends import (
     SAME,
-    Clusters,
     Floats,
     acceleration_of,
     divided,
     jackknife_acceleration,
-    proportion_interval,
 )
+from labeltree.evaluation.statistics.proportions import Clusters, proportion_interval
 
 __all__ = ["RatioColumns"]
 

@@ -20,7 +20,7 @@ from labeltree.runs.parts import PartFolder
 
 __all__ = ["run_bulk"]
 
-PARENT = "LABELTREE_BULK"
+PARENT = "_LABELTREE_BULK"
 """The environment variable that tells a further process the id of the one that started it."""
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")

@@ -183,9 +183,9 @@ def _certainty(facts: Facts) -> str:
     for coverage, value in calibration["thresholds"].items():
         shown = threshold_text(value, "not possible: too few calibration samples", 6)
         rows.append(f"| {float(coverage):.0%} | {shown} |")
-    groups = (
-        "" if calibration["groups"] is None else f" in {calibration['groups']:,} groups (such as patients)"
-    )
+    groups = ""
+    if calibration["groups"] not in (None, calibration["samples"]):
+        groups = f" in {calibration['groups']:,} groups (such as patients, or copies of one sample)"
     check = f" {calibration['sentence']}" if calibration["sentence"] else ""
     return (
         f"{facts['classifier']['sentence']}{check} The thresholds come from {calibration['samples']:,} "

@@ -16,7 +16,7 @@ from labeltree.inference.calibrate_run import Decider
 from labeltree.inference.export.card import model_card
 from labeltree.inference.export.export_labels import labels, preprocessing, script, tokenizer_text
 from labeltree.inference.export.graph_files import need_onnx, write_onnx, write_program
-from labeltree.inference.facts import CONFIG, EXPORT_FORMAT, Facts, model_facts
+from labeltree.inference.facts import CONFIG, EXPORT_FORMAT, EXPORT_VERSION, Facts, model_facts
 from labeltree.inference.public_settings import EXPORTED, public_description, public_encoder, public_json
 from labeltree.inference.reference import save_unordered
 from labeltree.inference.run_classifiers import run_classifiers, save_classifiers
@@ -26,11 +26,9 @@ from labeltree.options.schema import describes
 from labeltree.runs import RunFolder
 from labeltree.runs.run_folder import plain_json
 
-__all__ = ["FORMATS", "export_model"]
+__all__ = ["FORMATS", "check_target", "export_model", "is_exported"]
 
 FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
-
-_VERSION = 1
 
 
 @describes(ExportOptions)
@@ -63,7 +61,7 @@ def export_model(
     """
     target = Path(out)
     _check_formats(formats, with_reference)
-    _check_target(target, replace)
+    check_target(target, replace)
     if "onnx" in formats:
         need_onnx()
     if decider.run.network.encoder.modality == "both":
@@ -96,7 +94,8 @@ def _check_formats(formats: Sequence[str], with_reference: bool) -> None:
         raise ValueError("the reference samples go with the format 'safetensors'; name it, too")
 
 
-def _check_target(target: Path, replace: bool) -> None:
+def check_target(target: Path, replace: bool) -> None:
+    """Raise a RunError if there is a folder, unless it is empty or an exported model that may be replaced."""
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not is_exported(target):
@@ -188,7 +187,7 @@ def _config(decider: Decider, facts: Facts, formats: Sequence[str]) -> dict[str,
     names = {str(place): taxonomy.path_name(node) for place, node in enumerate(classes)}
     return {
         "format": EXPORT_FORMAT,
-        "version": _VERSION,
+        "version": EXPORT_VERSION,
         "model_type": "labeltree",
         "objective": decider.run.recipe.objective,
         "encoder": public_encoder(decider.run.recipe.encoder),

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from markupsafe import Markup
 
-from labeltree.evaluation.chosen_samples import SearchPlan, stratified_subsample
+from labeltree.evaluation.chosen_samples import stratified_subsample
+from labeltree.evaluation.search_plan import SearchPlan
 from labeltree.geometry import Sphere
 from labeltree.metrics.retrieval import Retrieval
 from labeltree.report.charts.bar_charts import for_screens, round_ticks

@@ -9,11 +9,13 @@ from torch import Tensor
 
 from labeltree.report.charts.svg import SHAPES
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.naming import short_name
 
 __all__ = [
     "BRANCH_LIMIT",
     "TreeColours",
     "main_branches",
+    "name_branches",
     "nearness_colour",
     "oklch",
 ]
@@ -47,6 +49,13 @@ def main_branches(taxonomy: Taxonomy) -> list[int]:
     while len(taxonomy.children(top)) == 1:
         top = taxonomy.children(top)[0]
     return taxonomy.children(top) or [top]
+
+
+def name_branches(taxonomy: Taxonomy) -> str:
+    """The names of the first main branches, for a sentence."""
+    branches = main_branches(taxonomy)
+    names = ", ".join(short_name(taxonomy.names[node]) for node in branches[:4])
+    return names + (" …" if len(branches) > 4 else "")
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labeltree.data.column_roles import NO_COLUMN
 from labeltree.decisions.kept_promises import calibrated_units, is_kept, may_be_kept
 from labeltree.evaluation import EvaluationResult
-from labeltree.evaluation.chosen_samples import FEW_CASES
+from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
 from labeltree.evaluation.result import Bounds
-from labeltree.report.charts.tree_colours import main_branches
+from labeltree.report.charts.tree_colours import main_branches, name_branches
 from labeltree.report.wording import percent, plural
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -86,6 +87,7 @@ def group_word(recipe: Mapping[str, Any] | None, column: str | None = None) -> s
     table = (recipe or {}).get("table")
     if column is None and isinstance(table, Mapping):
         column = table.get("group_column")
+    column = None if column == NO_COLUMN else column
     word = re.sub(r"[ _-]?(id|nr|no|number)$", "", str(column or "").strip().lower())
     return word if word.isalpha() else "group"
 
@@ -129,7 +131,7 @@ def tested_sentence(
     if not alone:
         return f"Tested on {what}.{search}"
     branches = main_branches(taxonomy)
-    names = ", ".join(taxonomy.names[node] for node in branches[:4]) + (" …" if len(branches) > 4 else "")
+    names = name_branches(taxonomy)
     tree = f" in {len(branches)} main branches ({names})" if len(branches) > 1 else ""
     classes = plural(result.counts.get("classes tested", 0), "class", "classes")
     return f"Tested on {what}: {classes}{tree}.{search}"

@@ -6,9 +6,8 @@ import math
 
 from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.evaluation import EvaluationResult, MethodResult
-from labeltree.evaluation.comparing.comparison import Difference
-from labeltree.report.charts.tree_colours import main_branches
-from labeltree.report.compare_answers import Differences, answer_differences
+from labeltree.report.charts.tree_colours import main_branches, name_branches
+from labeltree.report.compare_answers import AnswerDifference, Differences, answer_differences
 from labeltree.report.verdict import margin
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
@@ -38,7 +37,7 @@ _BY: dict[ClassifierKind, str] = {
 def opening(result: EvaluationResult, taxonomy: Taxonomy, samples: str, *, trained: bool) -> str:
     """What the page is about: the classes, their tree, and what the model should do."""
     branches = main_branches(taxonomy)
-    names = ", ".join(taxonomy.names[node] for node in branches[:4]) + (" …" if len(branches) > 4 else "")
+    names = name_branches(taxonomy)
     tree = f"a tree {plural(taxonomy.max_depth, 'step')} deep"
     tree += f" with {len(branches)} main branches ({names})" if len(branches) > 1 else ""
     classes = plural(result.counts["classes tested"], "class", "classes")
@@ -71,20 +70,27 @@ def further_sentences(
     ]
     if others:
         level = percent(result.settings.confidence, 0)
-        bounds = f" In brackets: {level} intervals of the differences on the same {samples}." if apart else ""
+        bounds = (
+            f" In brackets: {level} intervals of what the model has more, on the same {samples}; a test, "
+            "corrected for all of them, says what may be chance."
+            if apart
+            else ""
+        )
         sentences.append(f"For comparison: {'; '.join(others)}.{bounds}")
     return sentences
 
 
-def _half(method: MethodResult) -> float:
+def _half(method: MethodResult, confidence: float) -> float:
     """Half the interval of the share of right answers, in points; with groups, their wider interval."""
     low, high = method.answer_interval("top1")
-    return (
-        margin(method.answer_score("top1"), method.errors.samples) if math.isnan(low) else 50 * (high - low)
-    )
+    if math.isnan(low):
+        return margin(method.answer_score("top1"), method.errors.samples, confidence)
+    return 50 * (high - low)
 
 
-def _beside(main: MethodResult, other: MethodResult, difference: Difference | None, confidence: float) -> str:
+def _beside(
+    main: MethodResult, other: MethodResult, difference: AnswerDifference | None, confidence: float
+) -> str:
     """Another method's share, and how it differs from the model's.
 
     Args:
@@ -101,12 +107,15 @@ def _beside(main: MethodResult, other: MethodResult, difference: Difference | No
     if gain == 0:
         return f"{named}, as many"
     by_chance = f"{named}, a difference that may be chance"
-    verdict = f"{gain:.1f} points less" if gain > 0 else f"{-gain:.1f} points more, so better than this model"
+    less = f"{named}, {gain:.1f} points less"
+    more = f"{named}, {-gain:.1f} points more, so better than this model"
     if difference is None:
-        return by_chance if abs(gain) < math.hypot(_half(main), _half(other)) else f"{named}, {verdict}"
-    if math.isnan(difference.low) or math.isnan(difference.corrected):
+        near = abs(gain) < math.hypot(_half(main, confidence), _half(other, confidence))
+        return by_chance if near else less if gain > 0 else more
+    if difference.says == "few":
         return (
             f"{named}, {abs(gain):.1f} points {'less' if gain > 0 else 'more'}: too few to tell from chance"
         )
     bounds = f"[{100 * difference.low:+.1f}, {100 * difference.high:+.1f}]".replace("-", "−")
-    return f"{by_chance if difference.corrected > 1 - confidence else f'{named}, {verdict}'} {bounds}"
+    words = {"chance": by_chance, "better": less, "worse": more}
+    return f"{words[difference.says]} {bounds}"

@@ -12,7 +12,8 @@ from torch import Tensor
 from labeltree.atomic import write_text
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, choose_samples, read
-from labeltree.evaluation.chosen_samples import FEW_CASES, stratified_subsample
+from labeltree.evaluation.chosen_samples import stratified_subsample
+from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.report.charts.bar_charts import method_mark
 from labeltree.report.charts.dial_curve import dial_figure, dial_points
 from labeltree.report.charts.disk import draw_disk, lay_out

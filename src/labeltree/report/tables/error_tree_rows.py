@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from labeltree.evaluation import NodeErrors, TreeErrors
-from labeltree.evaluation.chosen_samples import FEW_CASES
+from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.tree_colours import TreeColours, nearness_colour
 from labeltree.report.wording import percent, plural

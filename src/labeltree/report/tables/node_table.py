@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from labeltree.evaluation.chosen_samples import FEW_CASES
+from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.evaluation.result import ProtocolResult
 from labeltree.report.wording import format_interval, format_score, plural
 

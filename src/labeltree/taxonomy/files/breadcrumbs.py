@@ -27,7 +27,7 @@ _SEPARATORS = {mark: re.compile(rf"\s+{re.escape(mark)}(?:\s+|$)") for mark in (
 BETWEEN_SPACES = {mark: re.compile(rf"\s+{mark}(?:\s+|$)") for mark in (">", "›", "»")}
 _PLAIN = 0.1  # at most so many texts in one with a separator may be something else
 _GOOGLE = re.compile(r"#\s*Google_Product_Taxonomy_Version\s*:?\s*(\S*)", re.IGNORECASE)
-_GOOGLE_ID = re.compile(r"\d+\s+-\s+")
+_GOOGLE_ID = re.compile(r"(\d+)\s+-\s+")
 _NUMBER = re.compile(r"[\d.]+")
 _FEWEST = 3  # texts below others, by which dots are known to separate names
 _DEPTH = 32  # lists of breadcrumbs are sought so deep in a JSON document
@@ -46,10 +46,18 @@ class Breadcrumbs(NamedTuple):
 
 
 class GoogleTaxonomy(NamedTuple):
-    """Lines of Google's product taxonomy: the paths, the line of each, and the version (None if not told)."""
+    """Lines of Google's product taxonomy.
+
+    Attributes:
+        paths: The path of each line.
+        lines: Its number.
+        ids: Its id; empty without ids.
+        version: The version; None if not told.
+    """
 
     paths: list[tuple[str, ...]]
     lines: list[int]
+    ids: list[str]
     version: str | None
 
 
@@ -163,11 +171,12 @@ def google_taxonomy(text: str) -> GoogleTaxonomy:
     rows = lines[1:] if match is not None else lines
     if not rows:
         raise TaxonomyError("there are no categories below the first line")
-    with_ids = all(_GOOGLE_ID.match(line) for _, line in rows)
+    ids = [id[1] for _, line in rows if (id := _GOOGLE_ID.match(line)) is not None]
+    with_ids = len(ids) == len(rows)
     texts = [_GOOGLE_ID.sub("", line, count=1) if with_ids else line for _, line in rows]
     paths = [tuple(name.strip() for name in line.split(">")) for line in texts]
     version = (match.group(1) or None) if match is not None else None
-    return GoogleTaxonomy(paths, [i for i, _ in rows], version)
+    return GoogleTaxonomy(paths, [i for i, _ in rows], ids if with_ids else [], version)
 
 
 def breadcrumb_lists(data: Any) -> list[tuple[str, ...]]:

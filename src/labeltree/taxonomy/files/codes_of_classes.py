@@ -188,10 +188,31 @@ def entries_of_described_codes(pairs: Sequence[tuple[str, str]], root_name: str 
     levels = f"levels as in {known}" if known else "a code that begins with another one is below it"
     note = f"{len(texts)} codes, {levels}; what they mean are further names; 'labeltree taxonomy convert' "
     note += "with --form codes and --levels reads other levels"
+    note += "; codes are below the letter that stands above them" * bool(_sections(codes))
     note += f"; {made} codes above them are not in the file" if made > 0 else ""
     note += f"; {some(several, 3)} {'has' if len(several) == 1 else 'have'} several meanings" * bool(several)
     aliases = [tuple(text for text in texts.get(name, ()) if text != name) for name in entries.names]
     return entries._replace(aliases=aliases, notes=(note,))
+
+
+def _sections(codes: Sequence[str]) -> dict[str, str]:
+    """The letter above each number, as in NACE and ISIC, where sections are letters and divisions two digits.
+
+    Empty if codes are something else, or stand in an order that does not tell.
+    """
+    letter, last, sections = "", "", dict[str, str]()
+    for code in codes:
+        if len(code) == 1 and "A" <= code <= "Z":
+            if code <= letter:
+                return {}
+            letter = code
+        elif letter and code[:2].isdecimal() and len(code) > 1 and code[:2] >= last:
+            sections[code], last = letter, code[:2]
+        else:
+            return {}
+    divisions = {(code[:2], letter) for code, letter in sections.items()}
+    one_each = len(divisions) == len({division for division, _ in divisions})
+    return sections if one_each and len(set(sections.values())) > 1 else {}
 
 
 def _patent_path(code: str) -> list[str]:
@@ -226,7 +247,8 @@ def entries_from_codes(
         codes: The codes; one may occur several times.
         scheme: How they are made; only letters and digits count: `A001` is `A00.1`. None finds out: a level
             ends at a mark that is neither a letter nor a digit (`A00.1` is below `A00`, and `1.11` not below
-            `1.1`), or, if no code has one within, where another given code ends.
+            `1.1`), or, if no code has one within, where another given code ends. Divisions of two digits
+            are below the section, a letter, that stands above them.
         descriptions: What codes mean; their nodes are named `A00 Cholera`, and others only `A00`.
         root_name: Name of the root.
 
@@ -256,6 +278,8 @@ def entries_from_codes(
         paths = _split_at_lengths(texts, scheme, _Spans(spans))
     else:
         paths = _split_at_marks(texts, _Spans(spans)) if marked else _split_at_codes(texts)
+    sections = _sections(given)
+    paths = [[sections[path[0]], *path] if path[0] in sections else path for path in paths]
     known = {code: text.strip() for code, text in (descriptions or {}).items() if text.strip()}
     named = [[f"{code} {known[code]}" if code in known else code for code in path] for path in paths]
     return entries_from_paths(named, root_name)

@@ -14,6 +14,7 @@ __all__ = [
     "LevelColumn",
     "LevelColumns",
     "code_columns",
+    "columns_of_samples",
     "find_levels",
     "is_header",
     "is_reversed",
@@ -46,6 +47,12 @@ _COLOURS = {"color", "colour", "rgb", "hex"}
 _MID = re.compile(r"/[a-z]/\w+")  # Open Images and AudioSet: /m/011k07
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_a-zA-Z]+")
 _OF_SAMPLES = {"text", "image", "file", "path", "sentence", "review", "document", "url", "sample", "sku"}
+_SAMPLES = {
+    *("text", "sentence", "review", "document", "image", "img", "photo", "picture"),
+    *("file", "filename", "filepath", "imagepath", "imagename"),
+}
+_FILE = re.compile(r".+\.[a-z]\w{2,3}", re.IGNORECASE)
+_LABELS = {"label", "labels", "class", "category", "target"}
 _ABOVE = {"parent", "super", "superclass", "supercategory", "coarse", "top", "main"}
 _BELOW = {"child", "subcategory", "subclass", "fine", "sub"}
 _LONGEST = 40  # characters of names, on average
@@ -97,6 +104,17 @@ def find_levels(header: Sequence[str], rows: Sequence[Sequence[str]]) -> LevelCo
     ids = _id_columns(header, rows, levels)
     levels = [level for level in levels if level.names not in ids]
     return LevelColumns(levels, ids, sorted(counts), sorted(texts))
+
+
+def columns_of_samples(header: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, str] | None:
+    """The columns of texts or files, and of labels, by which a table is one of samples; None if it is not."""
+    labels = [name for name in header if name.strip().casefold() in _LABELS]
+    for place, name in enumerate(header) if labels else ():
+        plain = re.sub(r"[\W_]", "", name.casefold())
+        cells = [row[place] for row in rows] if plain == "path" else []
+        if plain in _SAMPLES or (cells and _mostly(cells, lambda cell: _FILE.fullmatch(cell) is not None)):
+            return name, labels[0]
+    return None
 
 
 def _grouped(

@@ -16,6 +16,7 @@ from labeltree.taxonomy.files.entries import Entries, entries_from_paths
 from labeltree.taxonomy.files.level_columns import (
     CODES,
     LevelColumn,
+    columns_of_samples,
     find_levels,
     is_header,
     is_reversed,
@@ -47,9 +48,15 @@ def entries_from_levels(file: OpenedFile) -> Entries:
     repeat those above, as merged cells do.
 
     Raises:
-        TaxonomyError: If its columns are no depths.
+        TaxonomyError: If its columns are no depths, or they are those of samples.
     """
     header, rows, *_ = table = _named_table(file)
+    if (samples := columns_of_samples(header, rows)) is not None:
+        raise TaxonomyError(
+            f"{samples[0]!r} holds samples and {samples[1]!r} their labels, so columns are not levels: read "
+            "the labels by labeltree.open_taxonomy(FILE), as 'labeltree taxonomy show' does, or keep the "
+            "columns of the levels alone"
+        )
     columns = find_levels(header, rows)
     levels = columns.levels
     if columns.counts:

@@ -108,7 +108,7 @@ def _runs(lines: list[_Line]) -> list[int] | None:
         return None
     rises = [after - before for before, after in itertools.pairwise(steps)]
     named = all(line.name[step:].strip() for line, step in zip(lines, steps, strict=True))
-    return steps if named and steps[0] == min(steps) and max(rises) == 1 else None
+    return steps if named and steps[0] == min(steps) and max(rises, default=0) == 1 else None
 
 
 def _plain(name: str) -> str:

@@ -80,14 +80,19 @@ def _names_with_slash(lines: Sequence[str]) -> list[str]:
 
 
 def entries_from_google(file: OpenedFile) -> Entries | None:
-    """Read Google's product taxonomy; its version becomes the release.
+    """Read Google's product taxonomy; its version becomes the release, and its ids are aliases.
 
     None if there is neither its first line nor a path.
     """
     google = google_taxonomy(file.text)
     if google.version is None and all(len(path) == 1 for path in google.paths):
         return None
-    entries = entries_from_paths(google.paths, file.root_name, lambda row: f"line {google.lines[row]}")
+    if google.ids:
+        file.note("the number before each path is its id, which is a further name")
+    aliases = [[id] for id in google.ids] or None
+    entries = entries_from_paths(
+        google.paths, file.root_name, lambda row: f"line {google.lines[row]}", aliases
+    )
     return entries._replace(release=google.version)
 
 

@@ -98,7 +98,10 @@ def has_ranks(file: OpenedFile) -> bool:
 
 
 def _rank_columns(table: FileTable) -> dict[str, int]:
-    """The places of columns that are ranks and hold no numbers (as eBird's `TAXON_ORDER`), coarse to fine."""
+    """The places of columns that are ranks and hold no numbers (as eBird's `TAXON_ORDER`), coarse to fine.
+
+    Beside `cls`, a column `class` that is finer names the species.
+    """
     places: dict[str, int] = {}
     columns = table.header
     names = [_OF_SCIENCE.sub("", _PREFIX.sub("", column.strip().casefold(), count=1)) for column in columns]
@@ -106,6 +109,11 @@ def _rank_columns(table: FileTable) -> dict[str, int]:
         rank = rank_of(names[place])
         if rank is not None and not all(row[place].isdecimal() for row in table.rows):
             places.setdefault(rank, place)
+    if "class" in places and "cls" in names:
+        cells = [(row[names.index("cls")], row[places["class"]]) for row in table.rows]
+        classes, labels = ({*column} - {""} for column in zip(*cells, strict=True))
+        if len(classes) < len(labels) == len({cell for cell in cells if cell[1]}):  # finer, and nested
+            places |= {"class": names.index("cls"), "species": places["class"]}
     return {rank: places[rank] for rank in RANKS if rank in places}
 
 

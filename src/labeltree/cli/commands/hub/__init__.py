@@ -1,0 +1,1 @@
+"""Commands that send models to the Hugging Face hub, and fetch them."""

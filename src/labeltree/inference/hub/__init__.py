@@ -1,0 +1,1 @@
+"""Exported models on the Hugging Face hub: sent there, and fetched from there."""
