@@ -30,3 +30,17 @@ def test_a_name_that_does_not_fit_is_refused(
     assert main(["predict", "no-run", "cat.jpg", *words]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["search", "where", "--id", "a"], "end the name in .csv, .json, .html or .txt, or add --format"),
+        (["duplicates", "where"], "end the name in .csv, .json or .txt, or add --format"),
+    ],
+)
+def test_other_files_say_their_formats_too(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--out", "a.xlsx"]) == 2
+    assert f"--out a.xlsx: '.xlsx' says no format; {said}" in " ".join(capsys.readouterr().err.split())

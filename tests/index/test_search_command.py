@@ -129,7 +129,9 @@ def test_an_unknown_id_has_a_problem(index: Index, capsys: pytest.CaptureFixture
     assert main(["search", index.where, "--id", "nobody", "--id", "d1", "-k", "1"]) == 1
     said = capsys.readouterr()
     assert "d2" in said.out
-    assert "no answer for 1 of 2 queries, such as 'nobody'" in said.err
+    assert "no answer for 1 of 2 queries; its entry says why, the other is answered" in said.err
+    assert main(["search", index.where, "--id", "nobody"]) == 2
+    assert "no answer for the query; its entry says why\n" in capsys.readouterr().err
 
 
 def test_another_version_of_the_taxonomy(index: Index) -> None:

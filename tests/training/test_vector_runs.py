@@ -136,7 +136,7 @@ def test_vectors_of_another_kind_are_refused(run, tmp_path):
     for samples, error in (
         ({"data": tmp_path / "wide.npy"}, r"vectors of 5 numbers, but the run .* was trained on 6"),
         ({"samples": np.zeros((2, 5))}, r"vectors of 5 numbers"),
-        ({"samples": "new.npz"}, r"give an array \(n, d\), or the file by data='new.npz'"),
+        ({"samples": "new.npz"}, r"there is no file of vectors 'new.npz'"),
         ({"texts": ["a dog"]}, r"reads vectors: instead of --text"),
     ):
         with pytest.raises(DataError, match=error):

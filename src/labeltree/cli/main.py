@@ -65,8 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        The exit code: 0 done; 1 done except for some samples, which the output names; 2 an error; 130
-        interrupted by Ctrl-C; 143 ended by SIGTERM; 141 if the reader of the output has closed it.
+        The exit code: 0 done; 1 done except for some samples, which the output names; 2 an error, such as
+        that no sample can be read; 130 interrupted by Ctrl-C; 143 ended by SIGTERM; 141 if the
+        reader of the output has closed it.
     """
     if "_ARGCOMPLETE" in os.environ and arguments is None:
         from labeltree.cli.completion import complete

@@ -51,26 +51,25 @@ def print_parts(done: BulkDone) -> None:
         raise SystemExit(2 if done.complete and done.unreadable == done.samples else 1)
 
 
-def end_incomplete(what: str, lost: int, count: int, out: str | Path | None, example: str = "") -> NoReturn:
+def end_incomplete(
+    names: tuple[str, str, str, str], lost: int, count: int, out: str | Path | None, example: str = ""
+) -> NoReturn:
     """Say how many samples or queries have no answer, and end the program: with 2 if none has one.
 
     Args:
-        what: What they are, in the plural.
+        names: What they are called, one and several, and what says why, one and several.
         lost: How many have no answer.
         count: How many there are.
-        out: The file in which their rows are; None = they are printed.
-        example: One of them.
+        out: The file in which these stand; None = they are printed.
+        example: One of those without an answer.
     """
-    everything, one = lost == count, lost == 1
+    everything, left = lost == count, count - lost
     many = "the" if count == 1 else f"any of {count:,}" if everything else f"{lost:,} of {count:,}"
-    named = (what.removesuffix("s") if what != "queries" else "query") if count == 1 else what
     where = "" if out is None else f" in '{out}'"
-    others = (
-        "" if everything else ", the others are answered" if count - lost > 1 else ", the other is answered"
-    )
+    why = f"its {names[2]}{where} says why" if lost == 1 else f"their {names[3]}{where} say why"
+    others = "" if everything else ", the others are answered" if left > 1 else ", the other is answered"
     print(
-        f"labeltree: no answer for {many} {named}{example}; {'its row' if one else 'their rows'}{where} "
-        f"say{'s' if one else ''} why{others}",
+        f"labeltree: no answer for {many} {names[count > 1]}{example}; {why}{others}",
         file=sys.stderr,
     )
     raise SystemExit(2 if everything else 1)

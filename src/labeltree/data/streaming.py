@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -339,9 +340,7 @@ def _images_of_table(
                         table, column, f"row {start + row + 1} below the header names its image"
                     )
                 try:
-                    file = image_path(
-                        cell, root, table, column, lambda _, at=start + row + 1: f"row {at} below the header"
-                    )
+                    file = image_path(cell, root, table, column, partial(_place, start + row + 1))
                 except DataError as error:
                     yield StreamedSample(name, error, False, kept(row))
                 else:
@@ -365,6 +364,10 @@ def _stream_by_rule(
             for file in files:
                 place = os.path.join(root, file)
                 yield StreamedSample(printable(place.removeprefix(top)), Path(place), False, kept(row))
+
+
+def _place(number: int, _: str) -> str:
+    return f"row {number} below the header"
 
 
 def _texts(batch: pa.RecordBatch, column: str) -> list[str | None]:

@@ -158,8 +158,8 @@ class DataTable:
                 table.lists_may_be_paths = True
                 return table
             if is_archive(path):
-                rows, notes, lines = read_archive(path, encoding)
-                return cls(path, rows, notes, RowNumbers(lines))
+                rows, notes, line_numbers = read_archive(path, encoding)
+                return cls(path, rows, notes, RowNumbers(line_numbers))
             if kind in PARQUET:
                 return cls(path, read_parquet(path, _TABLE))
             text = TextTable.at(path, encoding)

@@ -81,7 +81,7 @@ class Model(OpenedModel):
             ValueError: Unless exactly one of `samples`, `texts` and `data` is given (or both of the
                 first two to a run on images and texts, as many of each).
         """
-        samples, data = self._with_data(samples, data)
+        samples, data = self._take_data(samples, data)
         named = self._named(samples, texts, data)
         if named is None:
             other = open_other(self.run, str(data), unlabelled=True)
@@ -118,7 +118,7 @@ class Model(OpenedModel):
             ValueError: Unless exactly one of `samples`, `texts` and `data` is given, or if an option is
                 not valid.
         """
-        samples, data = self._with_data(samples, data)
+        samples, data = self._take_data(samples, data)
         named = self._named(samples, texts, data)
         request = Request(data=None if data is None else str(data), labelled=labelled, named=named)
         decider = self.decider

@@ -161,7 +161,7 @@ class OpenedModel:
         tokens = self.network.tokens(texts) if texts else torch.empty(0, 2, 1, dtype=torch.int32)
         return ImagesAndTexts(torch.from_numpy(pixels), tokens, present)
 
-    def _with_data(self, samples: Any, data: str | Path | None) -> tuple[Any, str | Path | None]:
+    def _take_data(self, samples: Any, data: str | Path | None) -> tuple[Any, str | Path | None]:
         """Samples and data; the path of a folder, a table or vectors among the samples becomes the data.
 
         A text is the path of a file only if there is one, in a run that reads texts.

@@ -22,6 +22,7 @@ from labeltree.options.shared import (
     ShownProgress,
     Verify,
     VerifySplit,
+    choose_form,
 )
 
 __all__ = [
@@ -281,18 +282,8 @@ class AnswerFile(Options):
     @property
     def format(self) -> AnswerFormat:
         """The format of the answers: the given one, else that of the file's name, else a table."""
-        suffix = Path(self.out or "").suffix.lower()
-        by_name = _FORMATS.get(suffix)
-        if self.form is None and suffix and by_name is None:
-            raise self.refusal(
-                f"`out` {self.out}: '{suffix}' says no format; end the name in .csv, .xlsx, .parquet, .json "
-                "or .txt (a table to read), or in / for a folder of Parquet files (FOLDER/), or add `form`"
-            )
-        if self.form is not None and by_name not in (None, self.form):
-            raise self.refusal(
-                f"`out` {self.out} is to hold {by_name}, and `form` says {self.form}; leave `form` out"
-            )
-        chosen = self.form or by_name or "table"
+        folder = " (a table to read), or in / for a folder of Parquet files (FOLDER/)"
+        chosen = choose_form(self, self.out, self.form, _FORMATS, folder) or "table"
         if self.out is None and chosen not in _PRINTED:
             raise self.refusal(f"`form` {chosen} is no text to print; name a file, `out` answers.{chosen}")
         return chosen

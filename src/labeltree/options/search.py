@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
 from typing import Annotated
 
 from labeltree.options.choices import Format, IndexGeometry, SearchFormat
 from labeltree.options.schema import Option, Options, Place, RunPlace, argument
-from labeltree.options.shared import ShownProgress
+from labeltree.options.shared import ShownProgress, choose_form
 
 __all__ = ["ChangeIndexOptions", "DuplicatesOptions", "MakeIndexOptions", "SearchOptions"]
 
 
-_FORMATS: dict[str, SearchFormat] = {".csv": "csv", ".json": "json", ".html": "html"}
+_FORMATS: dict[str, SearchFormat] = {".csv": "csv", ".json": "json", ".html": "html", ".txt": "table"}
+_PAIR_FORMATS: dict[str, Format] = {".csv": "csv", ".json": "json", ".txt": "table"}
 _CHANGES = ("add", "replace", "delete", "move_to", "compact", "tune")
 
 AnIndex = Annotated[
@@ -183,7 +183,7 @@ class SearchOptions(Options):
     @property
     def format(self) -> SearchFormat:
         """The format of what is found: the given one, else that of the file's name, else a table."""
-        return self.form or _FORMATS.get(Path(self.out or "").suffix.lower(), "table")
+        return choose_form(self, self.out, self.form, _FORMATS) or "table"
 
 
 @dataclass(frozen=True)
@@ -212,9 +212,9 @@ class DuplicatesOptions(Options):
     def check(self) -> None:
         if self.threshold is not None and self.cosine is not None:
             raise self.refusal("`threshold` and `cosine` both say what is near; give one")
+        _ = self.format  # told before pairs are sought
 
     @property
     def format(self) -> Format:
         """The format of the pairs; see `SearchOptions.format`."""
-        by_name: dict[str, Format] = {".csv": "csv", ".json": "json"}
-        return self.form or by_name.get(Path(self.out or "").suffix.lower(), "table")
+        return choose_form(self, self.out, self.form, _PAIR_FORMATS) or "table"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, TypeVar
 
 from labeltree.options.choices import ClassifierChoice
-from labeltree.options.schema import Option, Place, RunPlace, argument
+from labeltree.options.schema import Option, Options, Place, RunPlace, argument
 from labeltree.progress import Progress
 
 __all__ = [
@@ -22,7 +24,10 @@ __all__ = [
     "ShownProgress",
     "Verify",
     "VerifySplit",
+    "choose_form",
 ]
+
+Form = TypeVar("Form", bound=str)
 
 
 Run = Annotated[RunPlace, Option("the run folder", positional=True)]
@@ -58,3 +63,31 @@ OfSplit = Annotated[str | None, Option("only samples of this split (default: all
 ShownProgress = Annotated[Progress | None, argument("called as `progress(message, done, total)`")]
 Seed = Annotated[int, Option("seed of all random draws")]
 Quiet = Annotated[bool, Option("show no progress")]
+
+
+def choose_form(
+    options: Options, out: Place | None, form: Form | None, known: Mapping[str, Form], more: str = ""
+) -> Form | None:
+    """The format of a file: the given one, else that of its name; None if neither says it.
+
+    Args:
+        options: What is asked, for errors; it has `out` and `form`.
+        out: The file.
+        form: The given format.
+        known: The formats by suffix.
+        more: What else `out` may be.
+
+    Raises:
+        OptionError: If the name says no format, or another than the given one.
+    """
+    suffix = Path(out or "").suffix.lower()
+    by_name = known.get(suffix)
+    if form is None and suffix and by_name is None:
+        *others, last = known
+        raise options.refusal(
+            f"`out` {out}: '{suffix}' says no format; end the name in {', '.join(others)} or {last}{more}, "
+            "or add `form`"
+        )
+    if form is not None and by_name not in (None, form):
+        raise options.refusal(f"`out` {out} is to hold {by_name}, and `form` says {form}; leave `form` out")
+    return form or by_name

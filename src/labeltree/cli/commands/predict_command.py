@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from labeltree.inference.answers.answered import Answered
 
 SUMMARY = "give the most specific answers that the run is sure of, for images or texts"
+_NAMES = ("sample", "samples", "row", "rows")
 ELSEWHERE = "--out FILE names another file; a copy of the run can lie in another folder"
 """What to do if the place that it writes to is full or read-only."""
 
@@ -99,7 +100,7 @@ def _print(done: Answered, options: AnswerFile, *, full: bool) -> None:
         if options.out is not None:  # what is printed says it
             place, reason = min(done.skipped.items())
             example = f", such as '{done.samples[place]}' ({reason})"
-        end_incomplete("samples", len(done.skipped), len(done.samples), options.out, example)
+        end_incomplete(_NAMES, len(done.skipped), len(done.samples), options.out, example)
 
 
 def _say(sentences: Iterable[str | None]) -> None:

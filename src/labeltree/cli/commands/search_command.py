@@ -9,6 +9,7 @@ from labeltree.cli.print_parts import end_incomplete
 from labeltree.options.search import SearchOptions
 
 SUMMARY = "find the samples of an index that are most like an image, a text, a sample or a node"
+_NAMES = ("query", "queries", "entry", "entries")
 ELSEWHERE = "--out FILE names another file"
 """What to do if the place that it writes to is full or read-only."""
 
@@ -47,4 +48,4 @@ def run(arguments: list[str]) -> None:
         print(f"written to {options.out}", file=sys.stderr)
     if unread := searched.unread:
         example = "" if options.out is None else f", such as '{unread[0].query}' ({unread[0].problem})"
-        end_incomplete("queries", len(unread), len(searched.answers), options.out, example)
+        end_incomplete(_NAMES, len(unread), len(searched.answers), options.out, example)

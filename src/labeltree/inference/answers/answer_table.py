@@ -32,7 +32,7 @@ class AnswerTable:
     """Answers by column, and the columns that were given.
 
     Where nothing is certain enough, `answer` and `probability` are empty, and the first guess stands beside
-    them. A column of answers whose name is taken by a given one ends in `_2`.
+    them. A column of answers whose name is taken by a given one ends in a number, `_2`.
 
     Args:
         rows: Rows of `answer_rows`, also those without an answer.
@@ -51,7 +51,8 @@ class AnswerTable:
         if not named:
             del columns["sample"]
         self.given = GivenColumns((), ()) if given is None else given
-        names = list_free_names(columns, self.given.names)
+        self._given_names = list_free_names(self.given.names, ())
+        names = list_free_names(columns, {*self.given.names, *self._given_names})
         self.columns = dict(zip(names, columns.values(), strict=True))
 
     def text(self, about: Mapping[str, Any]) -> str:
@@ -81,7 +82,7 @@ class AnswerTable:
             return answers
         columns = [array.to_pandas() for array in self.given.arrays()]
         frame = pd.concat([pd.Series(column).reset_index(drop=True) for column in columns], axis=1)
-        frame.columns = pd.Index(_unique(self.given.names))
+        frame.columns = pd.Index(self._given_names)
         return pd.concat([frame, answers], axis=1)
 
     def write(self, path: Path, form: Literal["xlsx", "parquet"], about: Mapping[str, Any]) -> None:
@@ -105,9 +106,7 @@ class AnswerTable:
         import pyarrow.parquet as pq
 
         said = [pa.array(values, _type(name)) for name, values in self.columns.items()]
-        table = pa.Table.from_arrays(
-            [*self.given.arrays(), *said], names=[*_unique(self.given.names), *self.columns]
-        )
+        table = pa.Table.from_arrays([*self.given.arrays(), *said], names=[*self._given_names, *self.columns])
         noted = {b"about": json.dumps(dict(about), ensure_ascii=False).encode()}
         pq.write_table(table.replace_schema_metadata(noted), path)
 
@@ -121,10 +120,6 @@ def list_free_names(names: Iterable[str], taken: Collection[str]) -> list[str]:
             number, other = number + 1, f"{name}_{number}"
         free.append(other)
     return free
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    return list_free_names(names, ())
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -19,7 +19,7 @@ from labeltree.inference.answers.answer_table import AnswerTable, list_free_name
 from labeltree.inference.answers.answers_html import html_answers
 from labeltree.inference.answers.format_answers import answer_cells, answer_rows, show_rows, skipped_row
 from labeltree.inference.explain import explain_text
-from labeltree.options.choices import AnswerFormat, Format
+from labeltree.options.choices import AnswerFormat
 from labeltree.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -95,12 +95,14 @@ class Answered:
         """The rows as JSON has them."""
         return self._rows(explained=True)
 
-    def text(self, form: Format) -> str:
+    def text(self, form: AnswerFormat) -> str:
         """The answers as a table, CSV or JSON; the row of an unreadable sample gives the reason.
 
         JSON holds `about` and `answers`, a list of rows; every row of a CSV ends in the values of
         `about`. A table, which is for people to read, goes without them.
         """
+        if form == "xlsx" or form == "parquet":
+            raise ValueError(f"{form} is no text; write it with save('answers.{form}', '{form}')")
         if form == "csv":
             self._refuse_explanation("a CSV")
             return self._table().text(self.about)
@@ -174,7 +176,7 @@ class Answered:
         cut, n = int(self.answers.cut.sum()), len(self.answers)
         said = f"{n} answer{'s' * (n != 1)} ({self.asked}), {cut} of them coarser than the classes"
         if root := int((self.answers.nodes == 0).sum()):
-            said += f" and {root} without a node ('no answer': nothing is sure enough, only guesses)"
+            said += f", {root} no answer (nothing is sure enough)"
         if self.answers.unknown is not None and (count := int(self.answers.unknown.sum())):
             said += (
                 f", {count} of samples that fit no known class (marked '?': their guesses are the known "

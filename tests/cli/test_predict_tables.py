@@ -1,0 +1,167 @@
+"""`predict` on a table: every form is a place, its columns stay, and the answers can be joined."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import labeltree as lt
+from labeltree.cli.main import main
+from labeltree.errors import DataError
+from labeltree.inference.answers.answered import Answered
+from labeltree.workbooks import write_workbook
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_words")]
+
+WORDS = {
+    ("garden", "hose"): "hose water sprinkler",
+    ("garden", "rake"): "rake leaf lawn",
+    ("kitchen", "pan"): "pan steel wok",
+    ("kitchen", "cup"): "cup tea mug",
+}
+NEW = [
+    ("A 1", 1.5, "rake leaf"),
+    ("A 2", None, None),
+    ("A 2", 7, "pan steel"),
+    ("A 3", 0, "quantum field"),
+]
+HEAD = ("article", "price", "text")
+
+
+def run(*words: object) -> int:
+    return main([str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on the texts of a table."""
+    place = tmp_path_factory.mktemp("products")
+    rows = [
+        (f"{a} {b} {n}", *label)
+        for label, said in WORDS.items()
+        for n, (a, b) in enumerate((a, b) for _ in range(3) for a in said.split() for b in said.split())
+    ]
+    pd.DataFrame(rows, columns=["text", "department", "category"]).to_csv(place / "products.csv", index=False)
+    lt.train(
+        place / "products.csv", "ce", out=place / "run", encoder="small-text", epochs=2, val=0.4,
+        batch_size=16, accelerator="cpu", progress_bar=False,
+    )  # fmt: skip
+    return place / "run"
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same rows in every form of a table."""
+    place = tmp_path_factory.mktemp("new")
+    frame = pd.DataFrame(NEW, columns=list(HEAD))
+    frame.to_csv(place / "new.csv", index=False)
+    frame.to_csv(place / "new.tsv.gz", index=False, sep="\t")
+    frame.to_parquet(place / "new.parquet")
+    frame.to_json(place / "new.jsonl", orient="records", lines=True)
+    frame.to_json(place / "new.json", orient="records")
+    shutil.make_archive(str(place / "new"), "zip", place, "new.csv")
+    write_workbook(place / "new.xlsx", {"new": (("New products",), [(), HEAD, *NEW])})
+    return {file.suffix: file for file in sorted(place.iterdir())}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".gz", ".parquet", ".jsonl", ".json", ".zip", ".xlsx"])
+def test_every_form_is_a_place_and_keeps_its_rows(
+    suffix: str, trained: Path, tables: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "answers.csv"
+    assert run("predict", trained, tables[suffix], "--out", out) == 1
+    rows = list(csv.DictReader(out.open(encoding="utf-8")))
+    assert list(rows[0])[:6] == [*HEAD, "answer", "probability", "guess_1"]
+    assert "sample" not in rows[0]
+    assert [row["article"] for row in rows] == [article for article, _, _ in NEW]
+    assert [row["text"] for row in rows] == [text or "" for _, _, text in NEW]
+    assert [bool(row["problem"]) for row in rows] == [False, True, False, False]
+    assert max(map(len, (value for row in rows for value in row.values()))) < 64
+    said = capsys.readouterr().err
+    place = {".csv": "line 3", ".gz": "line 3", ".zip": "line 3", ".jsonl": "line 2"}.get(suffix, "row 2")
+    place = "row 5 of the sheet" if suffix == ".xlsx" else place
+    assert f"no answer for 1 of 4 samples, such as '{place}' (it has no text)" in said
+    assert said.count("it has no text") == 1
+
+
+def test_every_format_has_the_same_answers(trained: Path, tables: dict[str, Path], tmp_path: Path) -> None:
+    frames = {}
+    for suffix in (".csv", ".xlsx", ".parquet"):
+        out = tmp_path / f"answers{suffix}"
+        assert run("predict", trained, tables[".xlsx"], "--out", out) == 1
+        read = {".csv": pd.read_csv, ".xlsx": pd.read_excel, ".parquet": pd.read_parquet}[suffix]
+        frames[suffix] = read(out)
+    answered = lt.predict(trained, tables[".xlsx"])
+    assert isinstance(answered, Answered)
+    wanted = answered.to_pandas()
+    assert list(wanted.columns[:3]) == list(HEAD)
+    for frame in frames.values():
+        said = frame[list(wanted.columns)]
+        for name in wanted.columns:
+            assert said[name].isna().tolist() == wanted[name].isna().tolist()
+        assert said["answer"].dropna().tolist() == wanted["answer"].dropna().tolist()
+        assert said["price"].tolist()[2:] == [7, 0]
+    assert run("predict", trained, tables[".xlsx"], "--out", tmp_path / "a.json") == 1
+    rows = json.loads((tmp_path / "a.json").read_text("utf-8"))["answers"]
+    assert [row["input"]["article"] for row in rows] == [article for article, _, _ in NEW]
+    assert rows[1]["sample"] == "row 5 of the sheet"
+
+
+def test_answers_are_a_sequence(trained: Path) -> None:
+    answered = lt.predict(trained, texts="rake leaf")
+    assert len(answered) == 1, "a text alone is one text, not its letters"
+    model = lt.load(trained)
+    answered = model.predict(["rake leaf", " ", "tea cup"])
+    assert len(answered) == len(list(answered)) == 3
+    assert [row["sample"] for row in answered] == ["rake leaf", " ", "tea cup"]
+    assert answered[0] == next(iter(answered)) == answered[-3]
+    assert answered[1]["problem"] == "the text is empty"
+    assert answered[0:2] == [answered[0], answered[1]]
+    with pytest.raises(IndexError):
+        answered[3]
+    assert json.loads(answered.text("json"))["answers"] == list(answered)
+
+
+def test_a_path_is_a_path_in_python_too(trained: Path, tables: dict[str, Path]) -> None:
+    model = lt.load(trained)
+    wanted = list(lt.predict(trained, data=tables[".csv"]))
+    for place in (tables[".csv"], str(tables[".csv"]), [str(tables[".csv"])]):
+        assert list(lt.predict(trained, place)) == wanted
+        assert list(model.predict(place)) == wanted
+        assert len(model.embed(place)) == 3
+    with pytest.raises(ValueError, match="is a file of many samples; answer for it alone"):
+        lt.predict(trained, [tables[".csv"], tables[".xlsx"]])
+    with pytest.raises(DataError, match="holds many samples; give it alone"):
+        model.predict([tables[".csv"], tables[".xlsx"]])
+    assert [row["sample"] for row in model.predict("no-such.csv")] == ["no-such.csv"], "a text like others"
+    with pytest.raises(DataError, match=r"'rake leaf' is one sample; give a list of samples, \[sample\]"):
+        model.answer_batch("rake leaf")
+    with pytest.raises(DataError, match="is one sample; give a list"):
+        model.embed_batch("rake leaf")
+
+
+def test_a_file_of_vectors_is_a_path(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    points, labels = rng.normal(size=(2, 4)) * 9, np.arange(80) % 2
+    vectors = (points[labels] + rng.normal(size=(80, 4))).astype(np.float32)
+    np.savez(tmp_path / "features.npz", vectors=vectors, label=np.array(["a/x", "b/y"])[labels])
+    np.save(tmp_path / "new.npy", vectors[:3])
+    lt.train(tmp_path / "features.npz", "ce", out=tmp_path / "run", epochs=1, val=0.4, progress_bar=False)
+    wanted = [row["answer"] for row in lt.load(tmp_path / "run").predict(vectors[:3])]
+    for place in (tmp_path / "new.npy", str(tmp_path / "new.npy")):
+        assert [row["answer"] for row in lt.predict(tmp_path / "run", place)] == wanted
+        assert [row["answer"] for row in lt.load(tmp_path / "run").predict(place)] == wanted
+        assert len(lt.load(tmp_path / "run").embed(place)) == 3
+    frame = pd.DataFrame(vectors[:3], columns=list("abcd")).assign(cell=["p", "q", "r"])
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    assert (
+        main(["predict", str(tmp_path / "run"), str(tmp_path / "new.csv"), "--out", str(tmp_path / "o.csv")])
+        == 0
+    )
+    rows = list(csv.DictReader((tmp_path / "o.csv").open(encoding="utf-8")))
+    assert list(rows[0])[:2] == ["cell", "answer"], "without the numbers of the vectors"
+    assert [row["cell"] for row in rows] == ["p", "q", "r"]

@@ -1,0 +1,142 @@
+"""Answers beside the columns of their table, in every format; values stay as they were given."""
+
+import csv
+import datetime
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from labeltree.data.given_columns import GivenColumns
+from labeltree.decisions.answers import Answers
+from labeltree.inference.answers.answer_table import AnswerTable
+from labeltree.inference.answers.answered import Answered
+from labeltree.inference.answers.format_answers import answer_cells
+from labeltree.taxonomy import Taxonomy
+from labeltree.workbooks import write_workbook
+
+ABOUT = {"model": "a" * 64, "asked": "coverage 0.9"}
+GUESSES = [{"class": "tool/saw", "probability": 0.4}, {"class": "toy", "probability": 0.3}]
+
+
+def row(answer: str | None, probability: float | None, problem: str | None = None) -> dict[str, Any]:
+    guesses = GUESSES if problem is None else []
+    known = {"sample": "s", "answer": answer, "probability": probability, "cut": None if problem else True}
+    return {**known, "guesses": guesses, "problem": problem, "unknown": None if problem else False}
+
+
+ROWS = [row("tool/saw", 0.9), row("/", 1.0), row(None, None, "it has no text")]
+NAMES = ("article no.", " answer", "answer", "answer")
+GIVEN = GivenColumns(
+    NAMES, (["007", 8, None], ["=1+1", "a,b", '"q"'], [1.5, True, datetime.date(2024, 2, 1)], [1, 2, 3])
+)
+
+
+def test_columns_come_first_and_names_do_not_collide() -> None:
+    table = AnswerTable(ROWS, GIVEN, named=False)
+    assert list(table.columns) == [
+        *("answer_3", "probability", "guess_1", "guess_1_probability", "guess_2", "guess_2_probability"),
+        *("cut", "unknown", "problem"),
+    ]
+    header, *lines = csv.reader(io.StringIO(table.text(ABOUT)))
+    assert header == [*NAMES, *table.columns, *ABOUT]
+    assert [line[:4] for line in lines] == [
+        ["007", "=1+1", "1.5", "1"],
+        ["8", "a,b", "True", "2"],
+        ["", '"q"', "2024-02-01", "3"],
+    ]
+    assert {line[-2] for line in lines} == {"a" * 12}, "the row says which sample it is: digests may be short"
+    assert {line[-2] for line in csv.reader(io.StringIO(AnswerTable(ROWS).text(ABOUT)))} == {
+        "model",
+        "a" * 64,
+    }
+
+
+def test_no_answer_is_empty_beside_its_best_guess() -> None:
+    lines = list(csv.DictReader(io.StringIO(AnswerTable(ROWS).text({}))))
+    assert [(line["answer"], line["probability"], line["guess_1"]) for line in lines] == [
+        ("tool/saw", "0.9", "tool/saw"),
+        ("", "", "tool/saw"),
+        ("", "", ""),
+    ]
+    assert [line["problem"] for line in lines] == ["", "", "it has no text"]
+    shown = [cells[1:3] for cells in answer_cells([*ROWS, row("/", 1.0) | {"unknown": True}])]
+    assert shown == [["tool/saw/…", "0.900"], ["no answer", "–"], ["–", "–"], ["no answer (?)", "–"]]
+
+
+def test_a_data_frame_has_all_columns() -> None:
+    frame = AnswerTable(ROWS, GIVEN, named=False).frame()
+    assert list(frame.columns[:5]) == ["article no.", " answer", "answer", "answer_2", "answer_3"]
+    assert frame["article no."].tolist()[:2] == ["007", "8"], "a column of several kinds holds texts"
+    assert frame["guess_1_probability"].tolist()[:2] == [0.4, 0.4]
+
+
+def test_a_workbook_keeps_values_and_runs_no_formula(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    long = GivenColumns(("id", "text"), ([10**17, 2, 3], ["=1+1", "\x01", None]))
+    for given, place in ((GIVEN, "a.xlsx"), (long, "b.xlsx")):
+        AnswerTable(ROWS, given, named=False).write(tmp_path / place, "xlsx", ABOUT)
+    book = openpyxl.load_workbook(tmp_path / "a.xlsx")
+    assert book.sheetnames == ["answers", "about"]
+    assert book["about"]["B2"].value == "a" * 64
+    cells = [[cell.value for cell in line[:5]] for line in book["answers"].iter_rows()]
+    assert cells[1] == ["007", "=1+1", 1.5, 1, "tool/saw"]
+    assert cells[2] == [8, "a,b", True, 2, None]
+    assert cells[3] == [None, '"q"', datetime.datetime(2024, 2, 1), 3, None]
+    assert book["answers"]["B2"].data_type == "s"
+    sheet = openpyxl.load_workbook(tmp_path / "b.xlsx")["answers"]
+    assert (sheet["A2"].value, sheet["B2"].value, sheet["B3"].value) == (str(10**17), "=1+1", "\ufffd")
+    with pytest.raises(
+        ValueError, match=r"row 2 has a text of 40,000 characters, .* write \.csv or \.parquet"
+    ):
+        write_workbook(tmp_path / "c.xlsx", {"a": (("text",), [("x" * 40_000,)])})
+
+
+def test_parquet_keeps_types_and_names_the_model(tmp_path: Path) -> None:
+    given = pa.table(
+        {"id": pa.array([1, 2, 3], pa.int16()), "tags": [["a"], [], None], "answer": ["x", "y", "z"]}
+    )
+    pq.write_table(given, tmp_path / "given.parquet")
+    columns = GivenColumns.read(tmp_path / "given.parquet")
+    AnswerTable(ROWS, columns, named=False).write(tmp_path / "a.parquet", "parquet", ABOUT)
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert table.select(["id", "tags", "answer"]).equals(given)
+    assert table["answer_2"].to_pylist() == ["tool/saw", None, None]
+    assert [table.schema.field(name).type for name in ("cut", "guess_2_probability", "problem")] == [
+        *(pa.bool_(), pa.float64(), pa.string())
+    ]
+    assert json.loads(table.schema.metadata[b"about"]) == ABOUT
+    (line, *_) = csv.DictReader(io.StringIO(AnswerTable(ROWS, columns).text({})))
+    assert line["tags"] == '["a"]'
+
+
+def test_columns_are_read_as_they_stand(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('id, text ,text,text,v\n01,"a ",b,,0.5\n,NA,c,d,\n')
+    given = GivenColumns.read(tmp_path / "t.csv", without=["v"])
+    assert given.names == ("id", "text", "text", "text")
+    assert given.values() == [["01", None], ["a ", "NA"], ["b", "c"], [None, "d"]]
+
+
+def test_the_sentence_counts_those_without_an_answer() -> None:
+    tree = Taxonomy.from_paths(["tool/saw", "toy"])
+    saw = tree.find("saw")
+    answers = Answers(
+        nodes=torch.tensor([saw, 0]),
+        probabilities=torch.tensor([0.9, 1.0]).double(),
+        cut=torch.tensor([False, True]),
+        guesses=torch.tensor([[saw], [saw]]),
+        guess_probabilities=torch.tensor([[0.9], [0.4]]).double(),
+    )
+    answered = Answered(["a", "b"], answers, tree, "coverage 0.9")
+    said = (
+        "2 answers (coverage 0.9), 1 of them coarser than the classes, 1 no answer (nothing is sure enough)"
+    )
+    assert answered.sentence() == said
+    assert [row["answer"] for row in answered] == ["tool/saw", "/"]
+    assert answered.to_pandas()["answer"].tolist()[0] == "tool/saw"
+    assert "no answer" in answered._repr_html_()
