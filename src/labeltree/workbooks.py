@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labeltree.merged_cells import FilledCells, Merged, merged_cells
 from labeltree.text_form import lines_above
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def read_sheet(path: Path, sheet: str | None = None) -> tuple[pa.Table, tuple[st
     except Exception as error:  # a damaged workbook can raise any error in the reader
         raise ValueError("it is damaged, or no workbook of Excel (.xlsx)") from error
     try:
-        return _read(book, sheet)
+        return _read(book, sheet, path)
     finally:
         book.close()
 
@@ -76,7 +77,7 @@ def _check(path: Path) -> None:
         raise ValueError("it is damaged, encrypted, or no workbook of Excel (.xlsx)") from error
 
 
-def _read(book: Any, sheet: str | None) -> tuple[pa.Table, tuple[str, ...]]:
+def _read(book: Any, sheet: str | None, path: Path) -> tuple[pa.Table, tuple[str, ...]]:
     names = [one.title for one in book.worksheets]
     if sheet is not None and sheet not in names:
         raise ValueError(f"it has no sheet '{sheet}', but {', '.join(repr(name) for name in names[:10])}")
@@ -84,7 +85,7 @@ def _read(book: Any, sheet: str | None) -> tuple[pa.Table, tuple[str, ...]]:
     for one in book.worksheets:
         if sheet not in (None, one.title):
             continue
-        table, told = _table(one)
+        table, told = _table(one, merged_cells(path, one.title))
         if table is None:
             continue
         others = [name for name in names if name != one.title]
@@ -95,7 +96,7 @@ def _read(book: Any, sheet: str | None) -> tuple[pa.Table, tuple[str, ...]]:
     raise ValueError("it is empty; the first row of a sheet names the columns")
 
 
-def _table(sheet: Any) -> tuple[pa.Table | None, list[str]]:
+def _table(sheet: Any, merged: Merged) -> tuple[pa.Table | None, list[str]]:
     import pyarrow as pa
 
     notes: list[str] = []
@@ -114,8 +115,9 @@ def _table(sheet: Any) -> tuple[pa.Table | None, list[str]]:
         )
     header = [(cell or "").strip() for cell in start[above][1]]
     columns: list[list[str | None]] = [[] for _ in header]
-    count = 0
-    for number, cells in (*start[above + 1 :], *rows):
+    count, filler = 0, FilledCells(merged, start[above][0])
+    for number, given in (*start[above + 1 :], *rows):
+        cells = filler.fill(number, given)
         if any(cell is not None for cell in cells[len(header) :]):
             raise ValueError(
                 f"row {number} has {len(cells)} cells where the header (row {start[above][0]}) has "
@@ -126,6 +128,9 @@ def _table(sheet: Any) -> tuple[pa.Table | None, list[str]]:
             raise ValueError(f"it has more than {_CELLS:,} cells; save the sheet as CSV")
         for column, cell in zip(columns, [*cells, *[None] * (len(header) - len(cells))], strict=False):
             column.append(cell)
+    if filler.filled:
+        named = ", ".join(f"'{header[column]}'" for column in sorted(filler.filled) if column < len(header))
+        notes.append(f"merged cells of {named} are read as the same value in each of their rows")
     return pa.Table.from_arrays([pa.array(column, pa.string()) for column in columns], names=header), notes
 
 

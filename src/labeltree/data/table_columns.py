@@ -309,7 +309,9 @@ class DataTable:
 
     def replace_columns(self, table: pa.Table) -> DataTable:
         """The table with other columns."""
-        return DataTable(self.path, table)
+        other = DataTable(self.path, table, self.notes)
+        other.lists_may_be_paths = self.lists_may_be_paths
+        return other
 
     def take(self, rows: np.ndarray[Any, Any] | pa.Array) -> pa.Table:
         """The Arrow table of some rows; a missing number of a row gives a row without cells."""
