@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labeltree.merged_cells import FilledCells, Merged, merged_cells
 from labeltree.text_form import lines_above
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def read_sheet(path: Path, sheet: str | None = None) -> SheetTable:
     except Exception as error:  # a damaged workbook can raise any error in the reader
         raise ValueError("it is damaged, or no workbook of Excel (.xlsx)") from error
     try:
-        return _read(book, sheet)
+        return _read(book, sheet, path)
     finally:
         book.close()
 
@@ -114,7 +115,7 @@ def _check(path: Path) -> None:
         raise ValueError("it is damaged, encrypted, or no workbook of Excel (.xlsx)") from error
 
 
-def _read(book: Any, sheet: str | None) -> SheetTable:
+def _read(book: Any, sheet: str | None, path: Path) -> SheetTable:
     names = [one.title for one in book.worksheets]
     if sheet is not None and sheet not in names:
         raise ValueError(f"it has no sheet '{sheet}', but {', '.join(repr(name) for name in names[:10])}")
@@ -122,7 +123,7 @@ def _read(book: Any, sheet: str | None) -> SheetTable:
     for one in book.worksheets:
         if sheet not in (None, one.title):
             continue
-        table = _table(one)
+        table = _table(one, merged_cells(path, one.title))
         if table is None:
             continue
         others = [name for name in names if name != one.title]
@@ -133,7 +134,7 @@ def _read(book: Any, sheet: str | None) -> SheetTable:
     raise ValueError("it is empty; the first row of a sheet names the columns")
 
 
-def _table(sheet: Any) -> SheetTable | None:
+def _table(sheet: Any, merged: Merged) -> SheetTable | None:
     notes: list[str] = []
     rows = _rows(sheet, notes)
     start = list(islice(rows, _TITLES))
@@ -151,8 +152,9 @@ def _table(sheet: Any) -> SheetTable | None:
     header = ["" if _text(cell) is None else str(cell) for cell in start[above][1]]
     columns: list[list[Any]] = [[] for _ in header]
     numbers: list[int] = []
-    count = 0
-    for number, cells in (*start[above + 1 :], *rows):
+    count, filler = 0, FilledCells(merged, start[above][0])
+    for number, given in (*start[above + 1 :], *rows):
+        cells = filler.fill(number, given)
         if any(_text(cell) is not None for cell in cells[len(header) :]):
             raise ValueError(
                 f"row {number} has {len(cells)} cells where the header (row {start[above][0]}) has "
@@ -164,6 +166,9 @@ def _table(sheet: Any) -> SheetTable | None:
         for column, cell in zip(columns, [*cells, *[None] * (len(header) - len(cells))], strict=False):
             column.append(cell)
         numbers.append(number)
+    if filler.filled:
+        named = ", ".join(f"'{header[column]}'" for column in sorted(filler.filled) if column < len(header))
+        notes.append(f"merged cells of {named} are read as the same value in each of their rows")
     return SheetTable(header, columns, numbers, tuple(notes))
 
 

@@ -473,12 +473,14 @@ def test_places_in_settings_are_left_out(tmp_path: Path, monkeypatch: pytest.Mon
         "train_taxonomy": "tree.json", "devise": {"vectors": "~/vectors.txt", "margin": 0.1},
         "table": {"group_column": "patient", "label_columns": ["a"]}, "missing_labels": ["n/a"],
     }  # fmt: skip
-    found = public_description(ModelDescription(settings, None, {"groups": ("patient",), "labels": ("a",)}))
+    found = public_description(
+        ModelDescription(settings, None, {"groups": ("patient",), "labels": ("a",), "texts": ("t",)})
+    )
     text = json.dumps(found.settings)
     assert not any(word in text for word in ("home", "tree.json", "vectors.txt", "patient"))
     assert found.settings["missing_labels"] == ["n/a"]
     assert found.settings["devise"]["margin"] == 0.1
-    assert found.columns == {"labels": ("a",)}
+    assert found.columns == {"labels": ("a",), "texts": ("t",)}
     monkeypatch.chdir(tmp_path)
     (tmp_path / "resnet18").mkdir()
     assert public_encoder("timm:resnet18") == "timm:resnet18", "whatever lies in the folder"

@@ -18,7 +18,11 @@ def test_they_are_found_in_any_writing() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["unknown", "N/A", "other", "None", "NULL", "?", "misc", "not_available", "-"]
+    "name",
+    [
+        *("unknown", "N/A", "other", "None", "NULL", "?", "misc", "not_available", "-"),
+        *("unsorted", "New folder", "New folder (2)", "untitled folder 3", "To_sort"),
+    ],
 )
 def test_check_names_them_and_the_setting(name: str) -> None:
     tree = Taxonomy.from_paths([("animal", "dog"), ("animal", name)])

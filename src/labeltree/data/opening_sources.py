@@ -54,6 +54,7 @@ def open_source(
     split_column: str | None = None,
     keep_columns: Sequence[str] | str | None = None,
     gaps: Gaps | None = None,
+    fill_down: Sequence[str] | str | None = None,
     image_folder: str | Path | None = None,
     image_name: str | None = None,
     encoding: str | None = None,
@@ -95,6 +96,7 @@ def open_source(
         split_column: Column of the split.
         keep_columns: Columns to keep with the samples, such as the lesion or the hospital; see `open_table`.
         gaps: What becomes of a label whose coarser name is missing; see `open_table`.
+        fill_down: Columns in which an empty cell means the value above it; see `open_table`.
         image_folder: Folder of the images, if it is not that of the table.
         image_name: Names of the files there, from the cells of a row: `{gbifID}.jpg`.
         encoding: Encoding of text that is not UTF-8, such as `cp1252`; None = found.
@@ -131,6 +133,7 @@ def open_source(
         "split_column": split_column,
         "keep_columns": keep_columns,
         "gaps": gaps,
+        "fill_down": fill_down,
         "image_folder": image_folder,
         "image_name": image_name,
         "encoding": encoding,

@@ -332,7 +332,9 @@ class DataTable:
 
     def replace_columns(self, table: pa.Table) -> DataTable:
         """The table with other columns."""
-        return DataTable(self.path, table, numbers=self._numbers)
+        other = DataTable(self.path, table, self.notes, self._numbers)
+        other.lists_may_be_paths = self.lists_may_be_paths
+        return other
 
     def take(self, rows: np.ndarray[Any, Any] | pa.Array) -> pa.Table:
         """The Arrow table of some rows; a missing number of a row gives a row without cells."""

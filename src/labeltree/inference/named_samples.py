@@ -452,6 +452,8 @@ def _columns(run: TrainedRun, path: Path, unlabelled: bool, kept: Sequence[str])
     columns |= _sample_columns(run, there) | _vector_columns(run, there) | text
     present = [name for name in columns.get("keep_columns", ()) if name in there]
     columns["keep_columns"] = list(dict.fromkeys([*present, *kept])) or None
+    if (filled := columns.get("fill_down")) is not None:
+        columns["fill_down"] = [name for name in filled if name in there] or None
     rule = columns.get("image_name")
     if rule is not None and not set(ImageRule(rule).columns) <= set(there):
         columns |= {"image_name": None, "image_folder": None}  # of the table that the run was trained on

@@ -41,7 +41,7 @@ def public_description(description: ModelDescription) -> ModelDescription:
     settings: dict[str, Any] = _without_places(description.settings)
     settings["data"] = public_data(str(description.settings.get("data", "")))
     settings["encoder"] = public_encoder(str(description.settings["encoder"]))
-    known = ("labels", "text", "image", "vectors")
+    known = ("labels", "texts", "images", "vectors")
     columns = {kind: names for kind, names in description.columns.items() if kind in known}
     return replace(description, settings=settings, columns=columns)
 

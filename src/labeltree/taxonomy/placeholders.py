@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -43,6 +44,11 @@ PLACEHOLDERS = _names(
 REMAINDERS = _names("other|others|misc|misc.|miscellaneous|various|rest|remainder|etc|blank|empty")
 """Names of remainders: proper classes, or samples that have nothing in common."""
 
+_PUT_ASIDE = re.compile(
+    r"(?:unsorted|not sorted|to sort|to be sorted|sort me|unnamed|untitled|new folder|untitled folder|"
+    r"neuer ordner|nouveau dossier|nueva carpeta|nuova cartella|nova pasta)(?: ?\(?\d+\)?)?"
+)  # folders in which samples wait to be sorted, also as file managers call and number them
+
 
 def plain_name(name: str) -> str:
     """The form in which names are compared: lower case, with single spaces, `_` being a space.
@@ -82,15 +88,19 @@ def placeholder_sentences(tree: Graph, nodes: Tensor | None = None) -> list[str]
             count.
     """
     sentences = []
-    candidates = placeholder_nodes(tree, PLACEHOLDERS | REMAINDERS)
+    texts = {node: _text(tree, node) for node in range(1, len(tree.names))}
+    put_aside = {text for text in texts.values() if _PUT_ASIDE.fullmatch(text)}
+    known_names = PLACEHOLDERS | REMAINDERS | put_aside
+    candidates = [node for node, text in texts.items() if text in known_names]
     for known, text in (
+        (put_aside, "sort their samples into classes, or declare their labels missing with"),
         (PLACEHOLDERS, "if this means that the label is missing, declare it with"),
         (
             REMAINDERS,
             "their samples may have nothing in common; if their labels are missing, declare them with",
         ),
     ):
-        placeholders = [node for node in candidates if _text(tree, node) in known]
+        placeholders = [node for node in candidates if texts[node] in known]
         counted = [
             (node, None if nodes is None else int(torch.isin(nodes, tree.descendants(node)).sum()))
             for node in placeholders
@@ -99,7 +109,7 @@ def placeholder_sentences(tree: Graph, nodes: Tensor | None = None) -> list[str]
         if not counted:
             continue
         several = len(counted) > 1
-        names = dict.fromkeys(_text(tree, node) for node, _ in counted)
+        names = dict.fromkeys(texts[node] for node, _ in counted)
         shown = [
             repr(tree.path_name(node).replace("\\/", "/"))
             + ("" if count is None else f" ({count:,} sample{'s' * (count != 1)})")

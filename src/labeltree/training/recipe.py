@@ -64,6 +64,8 @@ class TableRecipe:
         gaps: What becomes of a label whose coarser name is missing: `placeholder` (a node for it),
             `skip` (the finer name hangs on the next coarser one) or `error`; None = `placeholder` for
             ranks of biological names, else `error` unless other rows tell the name.
+        fill_down: Columns, coarse to fine, in which an empty cell means the value above it, as below a
+            department that is named once for many rows (`[Department, Category]`).
         image_folder: Folder of the images, if it is not that of the table.
         image_name: Names of the files there, from the cells of a row: `{gbifID}.jpg`, or with `*` for
             several: `{catalogNumber}_*.jpg`; rows without such a file are not used.
@@ -100,6 +102,7 @@ class TableRecipe:
     keep_columns: list[str] | None = None
     aspect_columns: list[str] | None = None
     gaps: Literal["placeholder", "skip", "error"] | None = None
+    fill_down: list[str] | None = None
     image_folder: str | None = None
     image_name: str | None = None
     encoding: str | None = None

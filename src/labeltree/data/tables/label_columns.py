@@ -16,6 +16,7 @@ import numpy as np
 from labeltree.data.biology.rank_gaps import Gaps
 from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.table_columns import Cells, DataTable
+from labeltree.data.tables.fill_down import fill_setting, find_outlined, outlined_words, repeat_codes
 from labeltree.errors import DataError
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
@@ -105,7 +106,8 @@ def find_label_columns(
     if chosen is not None:
         if not chosen:
             raise DataError("label_columns is empty; it must name one column, or one per depth")
-        return LabelColumns([table.find(column) for column in chosen])
+        names = [table.find(column) for column in chosen]
+        return LabelColumns(names, _note_outlined(find_outlined(table, names)))
     numbered = {
         int(match[1]): column
         for column in table.columns
@@ -125,7 +127,9 @@ def find_label_columns(
         base = next((column for column in names if column not in taken), None)
     if base is None:
         raise _no_label(table, taken, groups)
-    return _find_nested(table, base, taken, groups, gaps) if nest else LabelColumns([base])
+    if not nest:
+        return LabelColumns([base], _note_outlined(find_outlined(table, [base])))
+    return _find_nested(table, base, taken, groups, gaps)
 
 
 def _are_of_organisms(by_rank: Mapping[str, _Column]) -> bool:
@@ -401,7 +405,8 @@ def _find_nested(
                 f"each value of '{column.name}', the column of groups, has one label; if its values are "
                 f"classes, too, set {_setting([*names, column.name])}"
             )
-    notes += _nearly_nested(base, [c for c in able if c not in coarser and c not in finer])
+    notes += _nearly_nested(base, [c for c in able if c not in coarser and c not in finer], chain)
+    notes += _outlined_beside(table, base, columns, chain)
     notes += _like_groups(base, columns)
     notes += _note_vernacular(table, {*taken, *names})
     return LabelColumns(names, tuple(notes))
@@ -429,7 +434,37 @@ def _size(chain: list[_Column]) -> tuple[int, int]:
     return len(chain), sum(len(column.texts) for column in chain)
 
 
-def _nearly_nested(base: _Column, columns: list[_Column]) -> list[str]:
+def _outlined_beside(
+    table: DataTable, base: _Column, columns: list[_Column], chain: list[_Column]
+) -> list[str]:
+    """A note on columns that nest if their empty cells mean the value above."""
+    outlined = {*find_outlined(table, [column.name for column in columns if not column.is_origin])}
+    filled = {
+        column.name: _Column(column.name, Cells(column.texts, repeat_codes(column.codes)))
+        if column.name in outlined
+        else column
+        for column in columns
+    }
+    whole = filled[base.name]
+    others = [column for name, column in filled.items() if name != base.name and len(column.texts) > 1]
+    coarser = [column for column in others if _lies_in(whole, column)]
+    finer = [column for column in others if _lies_in(column, whole) and column.is_label]
+    below = [] if base.name.lower() == "label" else _longest(finer)
+    names = [column.name for column in (*_longest(coarser), whole, *below)]
+    empty = [name for name in names if name in outlined]
+    labels = [] if names == [column.name for column in chain] else names
+    return list(_note_outlined(empty, labels))
+
+
+def _note_outlined(columns: Sequence[str], labels: Sequence[str] = ()) -> tuple[str, ...]:
+    """A note on columns whose empty cells may mean the value above, and on the labels that they then make."""
+    if not columns:
+        return ()
+    settings = fill_setting(columns) + (f" {_setting(list(labels))}" if labels else "")
+    return (f"{outlined_words(columns)}; if an empty cell means the value above it, set {settings}",)
+
+
+def _nearly_nested(base: _Column, columns: list[_Column], chain: list[_Column]) -> list[str]:
     """Notes on columns that would nest except for a few values or empty cells."""
     notes = []
     for column in columns:
@@ -449,9 +484,14 @@ def _nearly_nested(base: _Column, columns: list[_Column]) -> list[str]:
             if why:
                 notes.append(
                     f"the column '{column.name}' was not taken as labels: '{finer.name}' nearly nests in "
-                    f"'{coarser.name}', but {why}; to take it, set {_setting([coarser.name, finer.name])}"
+                    f"'{coarser.name}', but {why}; to take it, set {_setting(_insert_column(chain, column))}"
                 )
     return notes
+
+
+def _insert_column(chain: list[_Column], column: _Column) -> list[str]:
+    """The names of the depths that are taken, and of a further one among them, coarse to fine."""
+    return [each.name for each in sorted([*chain, column], key=lambda each: len(each.texts))]
 
 
 def _like_groups(base: _Column, columns: list[_Column]) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 from labeltree.data.biology.rank_gaps import Bridged, Gaps, LabelFinder, bridge
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.table_columns import DataTable
+from labeltree.data.tables.fill_down import fill_setting, find_outlined, outlined_words
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.lazy import torch
@@ -330,10 +331,18 @@ def _paths(
     bridged = bridge(read.labels, ranks.names, gaps or ("placeholder" if ranks.are_known else None), taxonomy)
     bad = _find_unbridged(columns, read.labels, bridged, codes)
     if len(bad):
+        outlined = find_outlined(table, columns)
+        fill = "Fill them"
+        if outlined:
+            setting = fill_setting(outlined)
+            fill = (
+                f"{outlined_words(outlined)}: if an empty cell means the value above it, set {setting}. Else "
+                "fill them"
+            )
         raise DataError(
             f"{table}: in {len(bad):,} of {table.num_rows:,} rows a coarser label is missing between given "
             f"ones:\n{bad.numbered(table.numbers_of).in_words(table.path, table.unit)}\n"
-            "Fill them, or choose --table.gaps skip (the finer label hangs on the next coarser given one) or "
+            f"{fill}, or choose --table.gaps skip (the finer label hangs on the next coarser given one) or "
             "--table.gaps placeholder (a node of its own takes the missing place)"
         )
     filled = int(sum(rows[number] for number, bridging in enumerate(bridged) if bridging.filled))

@@ -29,6 +29,7 @@ from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.shard_table import ShardTable, read_shards
 from labeltree.data.source import CALIB, DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source, TableRows
 from labeltree.data.table_columns import DataTable, read_header
+from labeltree.data.tables.fill_down import fill_columns
 from labeltree.data.tables.label_columns import LabelColumns, find_label_columns, usual_label_columns
 from labeltree.data.tables.label_evidence import LabelEvidence, check_columns, read_labels
 from labeltree.data.tables.row_labels import TableLabels, label_nodes, table_aspects
@@ -119,6 +120,7 @@ def open_table(
     keep_columns: Sequence[str] | str | None = None,
     missing_labels: Sequence[str] | str = (),
     gaps: Gaps | None = None,
+    fill_down: Sequence[str] | str | None = None,
     image_folder: str | Path | None = None,
     image_name: str | None = None,
     encoding: str | None = None,
@@ -172,6 +174,9 @@ def open_table(
             given one; both first take the name from other rows if these agree on it. `error`: an error
             lists the rows. None = `placeholder` if the columns are ranks of biological names, else an error
             for rows whose missing name other rows do not tell.
+        fill_down: Columns, coarse to fine, in which an empty cell means the value above it, as where
+            spreadsheets name a department once for a block of rows. Merged cells of a workbook are filled
+            without it.
         image_folder: Folder of the images, if it is not that of the table.
         image_name: Names of the files there, from the cells of a row: `{gbifID}.jpg`, or with `*` for
             several: `{catalogNumber}_*.jpg`. Rows without such a file are not used.
@@ -218,6 +223,7 @@ def open_table(
         keep_columns=keep_columns,
         missing_labels=missing_labels,
         gaps=gaps,
+        fill_down=fill_down,
         image_folder=image_folder,
         image_name=image_name,
         names=names,
@@ -289,6 +295,7 @@ def open_data_table(
     keep_columns: Sequence[str] | str | None = None,
     missing_labels: Sequence[str] | str = (),
     gaps: Gaps | None = None,
+    fill_down: Sequence[str] | str | None = None,
     image_folder: str | Path | None = None,
     image_name: str | None = None,
     names: Names = "exact",
@@ -303,6 +310,7 @@ def open_data_table(
     """Open a table that has been read; for the arguments and errors see `open_table`."""
     if not table.num_rows:
         raise DataError(f"{table} has no rows")
+    table, filled = fill_columns(table, _listed(fill_down))
     evidence, whole, of_samples = evidence or LabelEvidence(), table, None
     if evidence.vote_columns and label_columns:
         check_columns(evidence.columns(table), label_columns)
@@ -344,7 +352,7 @@ def open_data_table(
         "vectors": samples.vector_columns,
         "texts": () if samples.text_column is None else (samples.text_column,),
         "groups": find_role(table, group_column, "group", named),
-        "split": find_role(table, split_column, "split", {*named, group_column}),
+        "split": find_role(table, split_column, "split", {*named, *filter(None, [group_column])}),
         "aspects": tuple(table.find(column) for column in _listed(aspect_columns)),
         "kept": _columns_to_keep(table, _listed(keep_columns)),
     }
@@ -409,6 +417,7 @@ def open_data_table(
         "missing_labels": missing.found,
         "notes": (
             *table.notes,
+            *filled,
             *samples.notes,
             *columns_of_labels.notes,
             *labels.notes,

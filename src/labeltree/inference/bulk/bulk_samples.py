@@ -65,7 +65,8 @@ class BulkSamples:
         self._taxonomy = run.taxonomy if run.change is None else LabelsOfBoth(run.change.mapping).taxonomy
         path = Path(data).expanduser()
         chosen = run.recipe.table.columns
-        labelled = labelled and "evidence" not in chosen  # several labels or votes: nothing to stream
+        # several labels, votes, or labels that stand in rows above: nothing to stream
+        labelled = labelled and "evidence" not in chosen and "fill_down" not in chosen
         image = chosen.get("image_column")
         self._shards = find_shards(data, image if isinstance(image, str) else None)
         self._folder = self._shards is None and path.is_dir()

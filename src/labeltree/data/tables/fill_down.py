@@ -1,0 +1,89 @@
+"""Cells that are left empty below a value and mean it, too, as merged cells of a spreadsheet do."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from labeltree.data.table_columns import DataTable
+from labeltree.taxonomy.naming import some
+
+__all__ = ["fill_columns", "fill_setting", "find_outlined", "outlined_words", "repeat_codes"]
+
+Array = np.ndarray[Any, Any]
+_EMPTY = 0.5  # share of the rows in which an outlined column is empty: blocks have two rows and more
+
+
+def fill_columns(table: DataTable, columns: Sequence[str]) -> tuple[DataTable, list[str]]:
+    """The table with the value above in empty cells of some columns, and a sentence for each.
+
+    Nothing is carried past a row in which an earlier one of these columns has another value.
+
+    Args:
+        table: The table.
+        columns: The columns, coarse to fine.
+
+    Raises:
+        DataError: If there is no such column.
+    """
+    import pyarrow as pa
+
+    names = [table.find(column) for column in columns]
+    arrow, notes = table.arrow, []
+    is_new = np.zeros(table.num_rows, bool)  # rows in which a coarser value changes
+    for name in names:
+        codes = table.cells(name).codes
+        above = _row_above(codes, is_new)
+        place = table.columns.index(name)
+        taken = arrow.column(place).combine_chunks().take(pa.array(above, mask=above < 0))
+        arrow = arrow.set_column(place, arrow.field(place), taken)
+        filled = np.where(above >= 0, codes[above], -1)
+        is_new[1:] |= filled[1:] != filled[:-1]
+        if count := int(((codes < 0) & (filled >= 0)).sum()):
+            notes.append(f"{count:,} empty cells of '{name}' have the value above them (table.fill_down)")
+    return (table.replace_columns(arrow) if notes else table), notes
+
+
+def _row_above(codes: Array, is_new: Array) -> Array:
+    """The row `(n,)` whose value a row has: its own or one above it, up to where a block begins; else -1."""
+    given = codes >= 0
+    last = np.maximum.accumulate(np.where(given | is_new, np.arange(len(codes)), -1))
+    return np.where((last >= 0) & given[last], last, -1)
+
+
+def find_outlined(table: DataTable, columns: Sequence[str]) -> list[str]:
+    """Those columns that have a value in the first row of a block, and are empty in its other rows.
+
+    The first row has a value, at least half of the cells are empty, and no value follows itself.
+    """
+    return [name for name in columns if not table.holds_lists(name) and _is_outlined(table.cells(name).codes)]
+
+
+def _is_outlined(codes: Array) -> bool:
+    given = codes[codes >= 0]
+    if len(given) < 2 or codes[0] < 0 or len(given) > (1 - _EMPTY) * len(codes):
+        return False
+    return bool((given[1:] != given[:-1]).all())
+
+
+def repeat_codes(codes: Array) -> Array:
+    """The codes `(n,)` of a column as `fill_columns` would fill it by itself."""
+    above = _row_above(codes, np.zeros(len(codes), bool))
+    filled: Array = np.where(above >= 0, codes[above], -1)
+    return filled
+
+
+def outlined_words(columns: Sequence[str]) -> str:
+    """What such columns look like, as a clause."""
+    return (
+        f"{some(columns)} {'is' if len(columns) == 1 else 'are'} empty below each value, as merged cells are"
+    )
+
+
+def fill_setting(columns: Sequence[str]) -> str:
+    """The setting that fills columns."""
+    return f"--table.fill_down {shlex.quote(json.dumps(list(columns), ensure_ascii=False))}"
