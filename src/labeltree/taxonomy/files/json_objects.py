@@ -35,6 +35,7 @@ __all__ = [
     "entries_from_label_map",
     "entries_from_objects",
     "entries_of_numbered",
+    "has_items",
 ]
 
 _CHILDREN = ("children", "subcategories", "subcategory", "subclasses", "items", "nodes", "_children", "child")
@@ -262,6 +263,8 @@ def entries_of_numbered(classes: Sequence[tuple[str, Sequence[str]]], file: Open
 
 
 def _class_index(data: Any) -> list[tuple[str, list[str]]] | None:
+    if is_list(data):
+        return _numbered_lists(data)
     if not isinstance(data, Pairs) or not data:
         return None
     fields = {str(key).casefold(): value for key, value in data}
@@ -287,13 +290,33 @@ def _class_index(data: Any) -> list[tuple[str, list[str]]] | None:
     return None
 
 
+def _numbered_lists(data: list[Any]) -> list[tuple[str, list[str]]] | None:
+    """Lists of a number from 0 or 1 on, perhaps an id, and a name: `[[0, "n01440764", "tench"], …]`."""
+    if len(data) < 2 or not all(
+        is_list(one) and 1 < len(one) < 4 and all(map(is_scalar, one)) for one in data
+    ):
+        return None
+    numbers = [text_of(one[0]) for one in data]
+    ascend = any(numbers == [str(number) for number in range(at, at + len(data))] for at in (0, 1))
+    ids = {text_of(one[-2]) for one in data}
+    if not ascend or len({len(one) for one in data}) > 1 or len(ids) < len(data):
+        return None
+    return [(text_of(one[-1]), list(map(text_of, one[-2::-1]))) for one in data]
+
+
 # Label maps of TensorFlow's object detection: item { id: 1 name: "/m/01g317" display_name: "person" }
 
 _TOKEN = re.compile(
     r'#[^\n]*|"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'|([{}<>])|([^\s{}<>:;,"\'#]+)|[\s:;,]+'
 )
 _ESCAPED = re.compile(r"\\(.)")
+_ITEM = re.compile(r"\s*(?:#[^\n]*\s+)*(?:item|label)\s*\{")
 _DISPLAYED = ("display_name", "name")
+
+
+def has_items(file: OpenedFile) -> bool:
+    """Whether a file begins with an item of a label map."""
+    return file.suffix == ".pbtxt" or _ITEM.match(file.start) is not None
 
 
 def entries_from_label_map(file: OpenedFile) -> Entries:
@@ -307,9 +330,10 @@ def entries_from_label_map(file: OpenedFile) -> Entries:
         names = [item[field] for field in _DISPLAYED if item.get(field, "").strip()]
         if not names:
             raise TaxonomyError(f"item {number} has neither a display_name nor a name")
-        if "id" not in item:
+        id = item.get("id", item.get("label_id"))  # AVA's
+        if id is None:
             raise TaxonomyError(f"item {number}, {names[0]!r}, has no id")
-        classes.append((names[0], [*names[1:], item["id"]]))
+        classes.append((names[0], [*names[1:], id]))
     return entries_of_numbered(classes, file)
 
 

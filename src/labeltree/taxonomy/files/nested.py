@@ -161,14 +161,14 @@ def _notes_on_numbers(names: Sequence[str], parents: Sequence[int]) -> tuple[str
     """A note if most names that have none below them are numbers, each below a name of its own."""
     children = Counter(parents)
     leaves = [node for node in range(1, len(names)) if not children[node]]
-    alone = [
-        node for node in leaves if names[node].isdecimal() and children[parents[node]] == 1 and parents[node]
-    ]
+    numbers = [node for node in leaves if names[node].isdecimal() and parents[node]]
+    alone = [node for node in numbers if children[parents[node]] == 1]
     if len(alone) < max(2, len(leaves) / 2):
         return ()
+    first = f"{names[alone[0]]!r} below {names[parents[alone[0]]]!r}"
     return (
-        f"{len(alone):,} classes are numbers, such as {names[alone[0]]!r} below {names[parents[alone[0]]]!r}; "
-        "if they count or number what is above them, leave them out",
+        f"{len(alone):,} classes are numbers, such as {first}; if they count or number what is above them, "
+        "leave them out",
     )
 
 
