@@ -17,6 +17,7 @@ __all__ = [
     "compose_twins",
     "is_missing",
     "join_path",
+    "name_siblings_apart",
     "near_names",
     "nearest_hint",
     "repeated_siblings",
@@ -208,6 +209,34 @@ def repeated_siblings(
     counts = Counter(ends)
     repeated: NDArray[np.int64] = edges[np.array([counts[one] > 1 for one in ends], dtype=bool)]
     return repeated
+
+
+def name_siblings_apart(
+    names: Sequence[str],
+    children: Sequence[int] | NDArray[np.int64],
+    parents: Sequence[int] | NDArray[np.int64],
+    ids: Sequence[str],
+) -> tuple[list[str], str]:
+    """The names, with its id in brackets after each that a sibling has, too, and a sentence on these.
+
+    The sentence is empty if there are none.
+
+    Args:
+        names: (N,) a name for each node.
+        children: (E,) the child of each edge, an index of `names`.
+        parents: (E,) the parent of each edge.
+        ids: (N,) an id for each node, empty if it has none; then its name is kept.
+    """
+    apart = list(names)
+    below, above = (np.asarray(ends, dtype=np.int64) for ends in (children, parents))
+    repeated = np.unique(below[repeated_siblings(names, below, above)]).tolist()
+    repeated = [node for node in repeated if ids[node]]
+    for node in repeated:
+        apart[node] = f"{names[node]} ({ids[node]})"
+    if not repeated:
+        return apart, ""
+    many = f"{len(repeated):,} classes have" if len(repeated) > 1 else "one class has"
+    return apart, f"{many} the name of a sibling, and the id after it, such as {apart[repeated[0]]!r}"
 
 
 def some(names: Iterable[str], limit: int = 5) -> str:

@@ -50,7 +50,7 @@ from labeltree.file_kinds import VECTOR_SUFFIXES, is_table_file
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.files.checklist_archives import is_checklist_archive
-from labeltree.taxonomy.files.edge_tables import is_edge_table
+from labeltree.taxonomy.files.edge_tables import has_parents, is_edge_table
 from labeltree.taxonomy.files.level_columns import code_columns
 from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.files.taxon_tables import is_checklist
@@ -603,6 +603,8 @@ def is_data_table(path: Path) -> bool:
         raise
     if is_edge_table(table.columns) or is_checklist(table.columns) or (may_be_other and only_vectors(table)):
         return False
+    if only_vectors(table) and _names_parents(path, table.columns):
+        return False  # numbers of taxa
     try:
         vectors = _vectors_of(table) if only_vectors(table) else None
         if vectors is not None and set(vectors.columns) <= code_columns(table.columns):
@@ -611,6 +613,17 @@ def is_data_table(path: Path) -> bool:
     except (DataError, TaxonomyError):
         return False
     return True
+
+
+def _names_parents(path: Path, columns: Sequence[str]) -> bool:
+    """Whether a column refers to the parents of rows; files that are no text or workbook have none."""
+    if not any("parent" in column.casefold() for column in columns):
+        return False
+    try:
+        table = OpenedFile(path).table
+    except TaxonomyError:
+        return False
+    return has_parents(table.header, table.rows)
 
 
 def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:

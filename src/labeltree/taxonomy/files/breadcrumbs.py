@@ -11,6 +11,7 @@ __all__ = [
     "BETWEEN_SPACES",
     "Breadcrumbs",
     "GoogleTaxonomy",
+    "are_nested",
     "breadcrumb_lists",
     "breadcrumbs_of",
     "dotted_paths",
@@ -94,8 +95,14 @@ def breadcrumbs_of(
 
 
 def dotted_paths(texts: Sequence[str]) -> Breadcrumbs | None:
-    """Read texts such as `Top.Science.Physics`; None unless each but the first ones is below another text."""
+    """Read texts such as `Top.Science.Physics`.
+
+    None unless each but the first ones is below another text, or all are words with dots between, as
+    `Fish.Cod.Gadus`, which are surely a tree, and no hosts, files, versions or initials.
+    """
     known = set(texts)
+    if _are_dotted_words(list(known)):
+        return Breadcrumbs(".", [tuple(text.split(".")) for text in texts])
     above = [text.rpartition(".")[0] for text in known]
     if (
         sum(map(bool, above)) < _FEWEST
@@ -105,6 +112,35 @@ def dotted_paths(texts: Sequence[str]) -> Breadcrumbs | None:
     ):
         return None
     return Breadcrumbs(".", [tuple(text.split(".")) for text in texts])
+
+
+def _are_dotted_words(texts: Sequence[str]) -> bool:
+    paths = [tuple(text.split(".")) for text in texts]
+    if len(paths) < _FEWEST or any(" " in text or "." not in text for text in texts):
+        return False
+    first, second = (len({path[:end] for path in paths}) for end in (1, 2))
+    last = len({path[-1] for path in paths})
+    words = all(part[:1].isalpha() for path in paths for part in path)
+    initials = sum(len(path[0]) == 1 for path in paths) >= 0.5 * len(paths)
+    return words and not initials and 1 < first <= second and last > 0.5 * len(paths) and are_nested(paths)
+
+
+def are_nested(paths: Sequence[tuple[str, ...]]) -> bool:
+    """Whether paths are surely a tree: most first names repeat, and names of several depths are few."""
+    long = {path for path in paths if len(path) > 1}
+    alone = {path[0] for path in paths if len(path) == 1}
+    first: dict[str, set[tuple[str, ...]]] = {}
+    for path in long:
+        first.setdefault(path[0], set()).add(path)
+    if not long or len(alone - set(first)) > 0.1 * len(long):
+        return False
+    repeated = sum(len(below) for name, below in first.items() if len(below) > 1 or name in alone)
+    depths: dict[str, set[int]] = {}
+    for path in long:
+        for depth, name in enumerate(path):
+            depths.setdefault(name, set()).add(depth)
+    mixed = sum(len(at) > 1 for at in depths.values())
+    return repeated >= 0.9 * len(long) and mixed <= 0.1 * len(depths)
 
 
 def sure_breadcrumbs(texts: Collection[str]) -> Breadcrumbs | None:

@@ -17,7 +17,7 @@ from labeltree.taxonomy.files.entries import (
 from labeltree.taxonomy.files.level_columns import plain_words
 from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.files.rf2 import is_rf2
-from labeltree.taxonomy.naming import nearest_hint, some
+from labeltree.taxonomy.naming import name_siblings_apart, nearest_hint, some
 
 __all__ = [
     "edge_columns",
@@ -25,6 +25,7 @@ __all__ = [
     "edges_text",
     "entries_from_own_edges",
     "find_ends",
+    "has_parents",
     "is_edge_table",
 ]
 
@@ -121,6 +122,13 @@ def _ends_by_words(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tup
     return None if best is None else best[1:]
 
 
+def has_parents(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a column is called one of parents, and refers to another one, as `find_ends` says."""
+    called = {column for column in columns if _PARENT.fullmatch(column.strip())}
+    ends = find_ends(columns, rows) if called else None
+    return ends is not None and ends[1] in called
+
+
 def is_edge_table(columns: Sequence[str]) -> bool:
     """Whether a table of these columns holds edges, and nothing that a table of samples has."""
     folded = {name.casefold() for name in columns}
@@ -149,8 +157,8 @@ def edges_from_table(
 
     A row without a parent (empty, its own id, or `0`, `-1` or `null` where no row has that id) is the root.
     Of several each is below a root named `root_name`, and so are parents without a row of their own, which a
-    note names; beside a single root they are an error. Ids become aliases of nodes that have names. Other
-    columns are ignored.
+    note names; beside a single root they are an error. Ids become aliases of nodes that have names, and stand
+    behind names that siblings share. Other columns are ignored.
 
     Args:
         columns: Names of the columns.
@@ -213,7 +221,10 @@ def edges_from_table(
         several_parents=several_parents,
         aliases=aliases,
     )
-    return entries._replace(notes=notes)
+    named, repeated = name_siblings_apart(
+        entries.names, entries.children, entries.parents, [next(iter(ids), "") for ids in entries.aliases]
+    )
+    return entries._replace(names=named, notes=(*notes, *[repeated] * bool(repeated)))
 
 
 def _split_parents(

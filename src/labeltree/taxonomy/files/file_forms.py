@@ -28,6 +28,7 @@ from labeltree.taxonomy.files.json_objects import (
     entries_from_code_names,
     entries_from_label_map,
     entries_from_objects,
+    has_items,
 )
 from labeltree.taxonomy.files.json_records import (
     entries_from_adjacency,
@@ -74,7 +75,12 @@ from labeltree.taxonomy.files.taxon_tables import (
 __all__ = ["FORMS", "FileForm", "entries_of_form", "find_form", "other_form"]
 
 _TABLES = (".csv", ".tsv", *WORKBOOKS)
-_TAXA = (*_TABLES, ".txt", ".tab")  # lines whose first one names columns as Darwin Core and others do
+_TAXA = (
+    *_TABLES,
+    ".txt",
+    ".tab",
+    ".taxonomy",
+)  # lines whose first one names columns as Darwin Core and others do
 _LINES = (".txt", ".names")
 _MARKS = (">", "|", ";", "\t", ":", ",", " - ", ".", "_")
 _FIRST = 20  # lines
@@ -301,7 +307,9 @@ FORMS = (
     FileForm("categories", "COCO's, LVIS' and iNaturalist's categories", _DATA, entries_from_categories),
     FileForm("objects", "{name, children} within each other", _DATA, entries_from_objects),
     FileForm("class-index", "names by numbers, or numbers by names", _DATA, entries_from_class_index),
-    FileForm("class-index", "item { id: 1 name: 'person' }", (".pbtxt",), entries_from_label_map),
+    FileForm(
+        "class-index", "item { id: 1 name: 'person' }", (".pbtxt", ".txt"), entries_from_label_map, has_items
+    ),
     FileForm("codes", "codes with what they mean", _DATA, entries_from_code_names),
     FileForm("adjacency", "{parent: [children]} or {child: parent}", _DATA, entries_from_adjacency),
     FileForm("paths", "a list of paths", _DATA, entries_from_path_lists),

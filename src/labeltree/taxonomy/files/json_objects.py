@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.codes_of_classes import (
@@ -25,7 +25,7 @@ from labeltree.taxonomy.files.json_records import (
 )
 from labeltree.taxonomy.files.nested import Pairs
 from labeltree.taxonomy.files.opened_file import OpenedFile
-from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.naming import name_siblings_apart, some
 from labeltree.taxonomy.ranks import RANKS, Ranks, rank_of
 
 __all__ = [
@@ -35,9 +35,15 @@ __all__ = [
     "entries_from_label_map",
     "entries_from_objects",
     "entries_of_numbered",
+    "has_items",
 ]
 
 _CHILDREN = ("children", "subcategories", "subcategory", "subclasses", "items", "nodes", "_children", "child")
+_LISTED = {"terms", "values", "members", "classes", "species", "entries", "leaves", "concepts", "types"}
+_BESIDE = {
+    *("names", "labels", "translations", "synonyms", "aliases", "images", "links", "references", "sources"),
+    *("examples", "authors", "attributes", "properties", "metadata", "meta", "identifiers", "tags"),
+}
 _OF_DETECTORS = {"nc", "train", "val", "test", "path"}
 _CATEGORY_IDS = ("id", "synset", "common_name", "image_dir_name", "freebase_id")
 
@@ -45,24 +51,32 @@ _CATEGORY_IDS = ("id", "synset", "common_name", "image_dir_name", "freebase_id")
 # Objects {name, children: [objects]}
 
 
+class _Objects(NamedTuple):
+    """Objects within objects: the outermost ones, where they stand, and the fields of names and children."""
+
+    top: list[Any]
+    below: str | None
+    name: str
+    children: list[str]
+
+
 def entries_from_objects(file: OpenedFile) -> Entries | None:
     """Read objects within objects, such as d3's `{name, children}`; other fields are left out.
 
-    None if there is no name and list of objects of the same kind.
+    Children may be a list, or a mapping of ids to objects. None if there is no name and children of the same
+    kind.
     """
-    fields = _object_fields(file.data)
-    if fields is None:
+    objects = _find_objects(file.data)
+    if objects is None:
         return None
-    name_field, children_field = fields
     names: list[str] = []
     parents: list[int] = []
     aliases: list[tuple[str, ...]] = []
-    top = file.data if not isinstance(file.data, Pairs) else [file.data]
-    several = len(top) > 1
+    several = len(objects.top) > 1
     if several and file.root_name is not None:
         names, parents, aliases = [file.root_name], [-1], [()]
     left_out: dict[str, None] = {}
-    stack: list[tuple[Any, int]] = [(item, 0 if several else -1) for item in reversed(list(top))]
+    stack: list[tuple[Any, int]] = [(item, 0 if several else -1) for item in reversed(objects.top)]
     while stack:
         item, above = stack.pop()
         if not isinstance(item, Pairs):
@@ -73,47 +87,101 @@ def entries_from_objects(file: OpenedFile) -> Entries | None:
             aliases.append(())
             continue
         values = dict(item)
-        name = values.get(name_field)
-        if not is_scalar(name):
+        called = _texts_of_name(values.get(objects.name))
+        if not called:
             raise TaxonomyError(
-                f"an object{f' below {names[above]!r}' if above >= 0 else ''} has no {name_field!r}"
+                f"an object{f' below {names[above]!r}' if above >= 0 else ''} has no {objects.name!r}"
             )
         node = len(names)
-        names.append(text_of(name))
+        names.append(called[0])
         parents.append(above)
         ids = [text_of(value) for key, value in item if str(key).casefold() in IDS and is_scalar(value)]
-        aliases.append(tuple(text for text in dict.fromkeys(ids) if text != names[node]))
-        left_out.update((str(key), None) for key in values if key not in (name_field, children_field))
-        below = values.get(children_field)
-        stack += [(child, node) for child in reversed(list(below) if is_list(below) else [])]
+        aliases.append(tuple(text for text in dict.fromkeys([*ids, *called]) if text != names[node]))
+        left_out.update((str(key), None) for key in values if key not in (objects.name, *objects.children))
+        for field in reversed(objects.children):
+            stack += [(child, node) for child in reversed(_items_below(values.get(field)))]
     left = [key for key in left_out if key.casefold() not in IDS]
-    note = f"objects with {name_field!r} and {children_field!r}"
+    note = f"objects with {some([objects.name, *objects.children], len(objects.children) + 1)}"
+    note += f", in {objects.below!r}" if objects.below else ""
     note += f"; other fields are left out: {some(left)}" if left else ""
-    children = [node for node, above in enumerate(parents) if above >= 0]
-    return Entries(names, children, [parents[node] for node in children], aliases=aliases, notes=(note,))
+    below = [node for node, above in enumerate(parents) if above >= 0]
+    over = [parents[node] for node in below]
+    apart, repeated = name_siblings_apart(names, below, over, [next(iter(texts), "") for texts in aliases])
+    return Entries(apart, below, over, aliases=aliases, notes=(note, *[repeated] * bool(repeated)))
 
 
-def _object_fields(data: Any) -> tuple[str, str] | None:
-    """The fields of names and of children, as they are written; None if the data are no such objects."""
-    top = [data] if isinstance(data, Pairs) else data if is_list(data) and not isinstance(data, Pairs) else []
-    if not top or not are_objects(top):
-        return None
-    for item in top:
+def _find_objects(data: Any) -> _Objects | None:
+    """The objects of a list, of a mapping of ids to them, or of the only field that holds such ones.
+
+    None if the data are no objects with names and children.
+    """
+    if not isinstance(data, Pairs):
+        return _objects_with_fields(data) if is_list(data) and data and are_objects(data) else None
+    for top in ([data], _items_below(data)):
+        if top and are_objects(top) and (objects := _objects_with_fields(top)) is not None:
+            return objects
+    inner = [
+        (str(key), items) for key, value in data if (items := _items_below(value)) and are_objects(items)
+    ]
+    read = [(key, objects) for key, items in inner if (objects := _objects_with_fields(items)) is not None]
+    return read[0][1]._replace(below=read[0][0]) if len(read) == 1 else None
+
+
+def _objects_with_fields(top: list[Any]) -> _Objects | None:
+    """Objects with the fields of their names and of their children, as they are written; None without.
+
+    Children are in fields with the usual names, or in those that hold objects with the same field of names.
+    """
+    usual: dict[str, None] = {}
+    others: dict[str, None] = {}
+    name: str | None = None
+    walked = list(top)
+    for item in walked:  # grows while it is walked through
+        if not isinstance(item, Pairs):
+            continue
+        name = name if name is not None else _name_field(item)
         for key, value in item:
-            if str(key).casefold() in _CHILDREN and is_list(value) and value:
-                name = next(
-                    (
-                        other
-                        for usual in (*NAMES, *IDS)
-                        for other, text in item
-                        if str(other).casefold() == usual and is_scalar(text)
-                    ),
-                    None,
-                )
-                nested = any(isinstance(child, Pairs) for child in value)
-                if name is not None and (nested or len(top) == 1):
-                    return str(name), str(key)
+            items = _items_below(value) if key != name else []
+            field = str(key).casefold()
+            nested = all(isinstance(one, Pairs) and name in dict(one) for one in items)
+            alone = field in _LISTED and all(map(is_scalar, items))
+            if name is None or not items:
+                continue
+            if field in _CHILDREN and (nested or is_list(value)):
+                usual[str(key)] = None
+            elif field not in _BESIDE and name.casefold() not in IDS and (nested or alone):
+                others[str(key)] = None
+            else:
+                continue
+            walked += items
+    children = list(usual or others)
+    return None if name is None or not children else _Objects(top, None, name, children)
+
+
+def _items_below(value: Any) -> list[Any]:
+    """The items of a list, or the objects of a mapping of ids to objects; none of something else."""
+    if isinstance(value, Pairs):
+        inner = [one for _, one in value]
+        return inner if are_objects(inner) else []
+    return value if is_list(value) else []
+
+
+def _name_field(item: Pairs) -> str | None:
+    for usual in (*NAMES, *IDS):
+        for key, value in item:
+            if str(key).casefold() == usual and _texts_of_name(value):
+                return str(key)
     return None
+
+
+def _texts_of_name(value: Any) -> list[str]:
+    """A name, or, of names by language, the English one before the others."""
+    if is_scalar(value):
+        return [text_of(value)]
+    if not isinstance(value, Pairs) or not all(is_scalar(one) for _, one in value):
+        return []
+    languages = sorted(value, key=lambda pair: str(pair[0]).casefold() != "en")
+    return list(dict.fromkeys(text_of(one) for _, one in languages))
 
 
 # Categories of COCO, LVIS and iNaturalist
@@ -195,6 +263,8 @@ def entries_of_numbered(classes: Sequence[tuple[str, Sequence[str]]], file: Open
 
 
 def _class_index(data: Any) -> list[tuple[str, list[str]]] | None:
+    if is_list(data):
+        return _numbered_lists(data)
     if not isinstance(data, Pairs) or not data:
         return None
     fields = {str(key).casefold(): value for key, value in data}
@@ -220,13 +290,33 @@ def _class_index(data: Any) -> list[tuple[str, list[str]]] | None:
     return None
 
 
+def _numbered_lists(data: list[Any]) -> list[tuple[str, list[str]]] | None:
+    """Lists of a number from 0 or 1 on, perhaps an id, and a name: `[[0, "n01440764", "tench"], …]`."""
+    if len(data) < 2 or not all(
+        is_list(one) and 1 < len(one) < 4 and all(map(is_scalar, one)) for one in data
+    ):
+        return None
+    numbers = [text_of(one[0]) for one in data]
+    ascend = any(numbers == [str(number) for number in range(at, at + len(data))] for at in (0, 1))
+    ids = {text_of(one[-2]) for one in data}
+    if not ascend or len({len(one) for one in data}) > 1 or len(ids) < len(data):
+        return None
+    return [(text_of(one[-1]), list(map(text_of, one[-2::-1]))) for one in data]
+
+
 # Label maps of TensorFlow's object detection: item { id: 1 name: "/m/01g317" display_name: "person" }
 
 _TOKEN = re.compile(
     r'#[^\n]*|"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'|([{}<>])|([^\s{}<>:;,"\'#]+)|[\s:;,]+'
 )
 _ESCAPED = re.compile(r"\\(.)")
+_ITEM = re.compile(r"\s*(?:#[^\n]*\s+)*(?:item|label)\s*\{")
 _DISPLAYED = ("display_name", "name")
+
+
+def has_items(file: OpenedFile) -> bool:
+    """Whether a file begins with an item of a label map."""
+    return file.suffix == ".pbtxt" or _ITEM.match(file.start) is not None
 
 
 def entries_from_label_map(file: OpenedFile) -> Entries:
@@ -240,9 +330,10 @@ def entries_from_label_map(file: OpenedFile) -> Entries:
         names = [item[field] for field in _DISPLAYED if item.get(field, "").strip()]
         if not names:
             raise TaxonomyError(f"item {number} has neither a display_name nor a name")
-        if "id" not in item:
+        id = item.get("id", item.get("label_id"))  # AVA's
+        if id is None:
             raise TaxonomyError(f"item {number}, {names[0]!r}, has no id")
-        classes.append((names[0], [*names[1:], item["id"]]))
+        classes.append((names[0], [*names[1:], id]))
     return entries_of_numbered(classes, file)
 
 

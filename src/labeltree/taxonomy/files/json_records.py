@@ -7,7 +7,7 @@ from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.entries import ROOT, Entries, below_one_root, entries_from_edges
 from labeltree.taxonomy.files.nested import Pairs
 from labeltree.taxonomy.files.opened_file import OpenedFile
-from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.naming import name_siblings_apart, some
 
 __all__ = [
     "IDS",
@@ -35,6 +35,7 @@ NAMES = (
     "preflabel",
     "fullname",
     "full_name",
+    *("term", "subject", "topic", "heading", "caption"),
 )
 _CHILD_IDS = ("child_ids", "childids", "children_ids", "children", "narrower", "subclasses")
 _PARENTS = (
@@ -186,7 +187,10 @@ def _entries_from_ids(
         several_parents=file.several_parents,
         aliases=aliases,
     )
-    return entries._replace(notes=notes)
+    named, repeated = name_siblings_apart(
+        entries.names, entries.children, entries.parents, [next(iter(ids), "") for ids in entries.aliases]
+    )
+    return entries._replace(names=named, notes=(*notes, *[repeated] * bool(repeated)))
 
 
 def _synonyms(record: Record) -> list[str]:

@@ -2,9 +2,10 @@
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
-from labeltree.taxonomy.files.breadcrumbs import Breadcrumbs, breadcrumbs_of, dotted_paths
+from labeltree.taxonomy.files.breadcrumbs import Breadcrumbs, are_nested, breadcrumbs_of, dotted_paths
 from labeltree.taxonomy.files.codes_of_classes import (
     are_described_codes,
     are_numbers,
@@ -24,6 +25,7 @@ from labeltree.taxonomy.files.level_columns import is_header
 from labeltree.taxonomy.files.opened_file import OpenedFile
 
 __all__ = [
+    "end_in_numbers",
     "entries_from_described_codes",
     "entries_from_ids_and_paths",
     "entries_from_is_a",
@@ -38,12 +40,14 @@ __all__ = [
 
 _ID_BEFORE = re.compile(r"(\S+)(?:\s+[-:|=]\s+|\s*\t\s*|\s*[;,]\s*)(.+)")
 _TREE_NUMBER = re.compile(r"(.+?)\s*[;\t|]\s*([A-Z]?\d+(?:\.\d+)*)")
+_NUMBER_TIGHT = re.compile(r"(\d+):(\D.*)")
 _CODE_BEFORE = re.compile(r"(\S+?)(?:\s*[:;|=]\s+|\s+[-\u2013:|=]\s+|\s+|[;|,])(.+)")
 _PATENT_BEFORE = re.compile(r"([A-HY](?:\d\d(?:[A-Z](?:\s*\d{1,4}(/)\d{2,6})?)?)?)[\s:;,|=-]+(.+)")
 _ORDER_FILE = re.compile(r"\d{5} ([A-Z]\w{2,6}) +[01] (.{60}) (.+)")  # ICD-10-CM's order file
 _NUMBER_BEFORE = re.compile(r"(\d+)\s+(.+)")
 _NUMBER_AFTER = re.compile(r"(.*\D)[\s,;]+(\d+)")
 _WORDNET_ID = re.compile(r"[nvars]\d{8}")
+_WORDNET_BEFORE = re.compile(r"([nvars]\d{8})\s+(.+)")
 _MARKS = ("\u2192", "->", "=>", ">", "|", ";", "\t", "::", "\\", "~")
 _ARROWS = ("\u2192", "->", "=>")
 _FEWEST = 3  # lines by which a form can be told
@@ -224,7 +228,9 @@ def entries_from_tight_paths(file: OpenedFile) -> Entries | None:
     breadcrumbs = _tight_paths([line for _, line in lines])
     if breadcrumbs is None:
         return None
-    file.note(f"lines are paths whose names {breadcrumbs.separator!r} separates; '/' is part of a name")
+    otherwise = "; write /a.b for a name with '.'" if breadcrumbs.separator == "." else ""
+    said = f"lines are paths whose names {breadcrumbs.separator!r} separates"
+    file.note(f"{said}; '/' is part of a name{otherwise}")
     return entries_from_paths(breadcrumbs.paths, file.root_name, lambda row: f"line {lines[row][0]}")
 
 
@@ -240,27 +246,9 @@ def _tight_paths(lines: Sequence[str]) -> Breadcrumbs | None:
             continue
         pattern = re.compile(rf"\s*{re.escape(mark)}\s*" if mark != "\t" else r"\t+")
         paths = [tuple(pattern.split(line.removesuffix(mark))) for line in lines]
-        if all(all(path) for path in paths) and _are_nested(paths):
+        if all(all(path) for path in paths) and are_nested(paths):
             return Breadcrumbs(mark, paths)
     return None
-
-
-def _are_nested(paths: Sequence[tuple[str, ...]]) -> bool:
-    """Whether paths are surely a tree: most first names repeat, and names of several depths are few."""
-    long = {path for path in paths if len(path) > 1}
-    alone = {path[0] for path in paths if len(path) == 1}
-    first: dict[str, set[tuple[str, ...]]] = {}
-    for path in long:
-        first.setdefault(path[0], set()).add(path)
-    if not long or len(alone - set(first)) > 0.1 * len(long):
-        return False
-    repeated = sum(len(below) for name, below in first.items() if len(below) > 1 or name in alone)
-    depths: dict[str, set[int]] = {}
-    for path in long:
-        for depth, name in enumerate(path):
-            depths.setdefault(name, set()).add(depth)
-    mixed = sum(len(at) > 1 for at in depths.values())
-    return repeated >= 0.9 * len(long) and mixed <= 0.1 * len(depths)
 
 
 # A000    Cholera
@@ -303,12 +291,16 @@ def entries_from_numbered_names(file: OpenedFile) -> Entries | None:
     if (after := numbers_after(file)) is not None:
         file.note("the number behind each name is a further name; '/' separates levels")
         lines = file.lines_below_comments
-        return entries_from_paths(
-            [name for name, _ in after],
-            file.root_name,
-            lambda row: f"line {lines[row][0]}",
-            [[number] for _, number in after],
-        )
+        known = [_WORDNET_BEFORE.fullmatch(name) for name, _ in after]
+        ids = [
+            [match[1], number] if match else [number] for match, (_, number) in zip(known, after, strict=True)
+        ]
+        count = Counter(match[2] for match in known if match)
+        paths: list[str | tuple[str]] = [
+            ((match[2] if count[match[2]] == 1 else f"{match[2]} ({match[1]})"),) if match else name
+            for match, (name, _) in zip(known, after, strict=True)
+        ]
+        return entries_from_paths(paths, file.root_name, lambda row: f"line {lines[row][0]}", ids)
     pairs = _id_and_text(file)
     if pairs is None:
         return None
@@ -333,6 +325,12 @@ def numbers_after(file: OpenedFile) -> list[tuple[str, str]] | None:
     return pairs if ascend or are_numbers([number for _, number in pairs]) else None
 
 
+def end_in_numbers(file: OpenedFile) -> bool:
+    """Whether a number stands behind each line, whatever it is: `airfield 2`."""
+    lines = file.lines_below_comments
+    return len(lines) >= _FEWEST and all(_NUMBER_AFTER.fullmatch(line) for _, line in lines)
+
+
 def is_numbered_list(file: OpenedFile) -> bool:
     """Whether lines are paths with the numbers of all lines behind them, from 0 or 1 on: `/a/abbey 0`."""
     numbers = [number for _, number in numbers_after(file) or []]
@@ -342,7 +340,8 @@ def is_numbered_list(file: OpenedFile) -> bool:
 
 
 def _id_and_text(file: OpenedFile) -> list[tuple[str, str]] | None:
-    matches = [_CODE_BEFORE.fullmatch(line) for _, line in file.lines_below_comments]
+    lines = [line for _, line in file.lines_below_comments]
+    matches = [_NUMBER_TIGHT.fullmatch(line) or _CODE_BEFORE.fullmatch(line) for line in lines]
     if len(matches) < _FEWEST or not all(matches):
         return None
     return [(match[1].rstrip(".):"), match[2].strip()) for match in matches if match is not None]

@@ -11,13 +11,14 @@ YAML is read from the parser's events instead of its objects: names stay as they
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.entries import Entries, root_entry, with_root
-from labeltree.taxonomy.naming import clean_name, is_missing, tidy
+from labeltree.taxonomy.naming import clean_name, is_missing, some, tidy
 from labeltree.taxonomy.numbering import depth_of
 
 __all__ = ["Pairs", "data_from_yaml", "entries_from_nested", "entries_from_yaml", "yaml_from_tree"]
@@ -39,8 +40,15 @@ class Pairs(list[tuple[str, Any]]):
 
 
 def entries_from_nested(data: object, root_name: str | None = "root") -> Entries:
-    """Collect a tree from nested mappings, lists and names; see `Taxonomy.from_nested`."""
-    return _assemble(_marks(data), root_name)
+    """Collect a tree from nested mappings, lists and names; see `Taxonomy.from_nested`.
+
+    Raises:
+        TaxonomyError: If the data are not a tree of names.
+    """
+    try:
+        return _assemble(_marks(data), root_name)
+    except TaxonomyError as error:
+        raise TaxonomyError(_objects_sentence(data) or str(error)) from None
 
 
 def entries_from_yaml(text: str, root_name: str | None = "root") -> Entries:
@@ -50,7 +58,36 @@ def entries_from_yaml(text: str, root_name: str | None = "root") -> Entries:
         TaxonomyError: If the text is not YAML, has aliases or several documents, or is not a tree; the
             message gives the line.
     """
-    return _assemble(_marks_from_yaml(text), root_name)
+    try:
+        return _assemble(_marks_from_yaml(text), root_name)
+    except TaxonomyError as error:
+        try:
+            said = _objects_sentence(data_from_yaml(text))
+        except TaxonomyError:
+            said = ""
+        raise TaxonomyError(said or str(error)) from None
+
+
+def _objects_sentence(data: object) -> str:
+    """A sentence on objects that are listed in the data with the same fields; empty if there are none."""
+    walked, seen = [data], {id(data)}
+    for item in walked:  # grows while it is walked through
+        kind, inner = _content(item)
+        parts = [] if inner is None else list(inner)
+        walked += [part for part in parts if _content(part)[1] is not None and id(part) not in seen]
+        seen.update(map(id, parts))
+        fields = [dict(part) for part in parts if kind == "[" and isinstance(part, (Pairs, Mapping))]
+        alike = set(fields[0]).intersection(*fields) if len(fields) > 1 else set()
+        if not alike or max(map(len, fields)) == 1:  # - a: b is a name, and what is below it
+            continue
+        known = [str(field) for field in fields[0] if field in alike]
+        flat = all(_content(value)[1] is None for one in fields for value in one.values())
+        return (
+            f"objects with {some(known)} are listed, and nothing says which are below which: "
+            + ("write a table (.csv) of the columns that are levels, or " if flat else "")
+            + "give each object a name, and its children or the id of its parent"
+        )
+    return ""
 
 
 def _marks(data: object) -> Iterator[Mark]:
@@ -116,7 +153,23 @@ def _assemble(marks: Iterable[Mark], root_name: str | None) -> Entries:
         tree.take(mark)
     if len(tree.names) == 1:
         raise TaxonomyError("there are no names; give at least one")
-    return with_root(tree.names, tree.parents, root_name)
+    entries = with_root(tree.names, tree.parents, root_name)
+    return entries._replace(notes=_notes_on_numbers(tree.names, tree.parents))
+
+
+def _notes_on_numbers(names: Sequence[str], parents: Sequence[int]) -> tuple[str, ...]:
+    """A note if most names that have none below them are numbers, each below a name of its own."""
+    children = Counter(parents)
+    leaves = [node for node in range(1, len(names)) if not children[node]]
+    numbers = [node for node in leaves if names[node].isdecimal() and parents[node]]
+    alone = [node for node in numbers if children[parents[node]] == 1]
+    if len(alone) < max(2, len(leaves) / 2):
+        return ()
+    first = f"{names[alone[0]]!r} below {names[parents[alone[0]]]!r}"
+    return (
+        f"{len(alone):,} classes are numbers, such as {first}; if they count or number what is above them, "
+        "leave them out",
+    )
 
 
 class _Assembler:

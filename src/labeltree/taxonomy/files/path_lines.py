@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, Breadcrumbs, breadcrumbs_of, google_taxonomy
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
 from labeltree.taxonomy.files.json_records import is_list, is_scalar, text_of
-from labeltree.taxonomy.files.line_forms import is_numbered_list, numbers_after
+from labeltree.taxonomy.files.line_forms import end_in_numbers, is_numbered_list, numbers_after
 from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.naming import join_path, some, split_path
 from labeltree.taxonomy.numbering import depth_of
@@ -33,7 +34,15 @@ def entries_from_lines(file: OpenedFile) -> Entries:
         file.note(
             "the number at the end of each line is part of its name; --form class-index makes it another name"
         )
+    elif end_in_numbers(file):
+        file.note(
+            "each line ends in a number, which is part of its name; leave it out if it is something else"
+        )
     texts = [line for _, line in lines]
+    if tabs := [number for number, line in lines if "\t" in line]:
+        raise TaxonomyError(
+            f"line {tabs[0]} has a tab, and names have none: if lines are rows of a table, name the file .tsv"
+        )
     paths: Sequence[str | tuple[str, ...]]
     if (breadcrumbs := _crumbs(texts)) is not None:
         paths = breadcrumbs.paths

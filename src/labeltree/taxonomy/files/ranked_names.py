@@ -10,6 +10,7 @@ from labeltree.taxonomy.naming import some
 __all__ = ["entries_from_kraken_report", "entries_from_ranked_names"]
 
 _RANKED = re.compile(r"(?:[a-z]{1,2}|D_\d+)__")
+_CONFIDENCE = re.compile(r"\((?:100|\d{1,2})(?:\.\d+)?\)$")  # of RDP's classifier, and mothur's
 _BETWEEN = re.compile(r"\s*[;|]\s*")
 _KRAKEN = re.compile(r"\s*[\d.]+\t\d+\t\d+(?:\t\d+){0,2}\t([A-Z]\d*|-)\t(\d+)\t( *)(\S.*)")
 _UNCLASSIFIED = "U"
@@ -19,31 +20,34 @@ _FEWEST = 2  # lines
 def entries_from_ranked_names(file: OpenedFile) -> Entries | None:
     """Read paths whose names begin with their rank, `k__Bacteria; p__Firmicutes; c__`, or end in `;`.
 
+    Or whose names have their confidences behind them, `Bacteria(100);Firmicutes(98);`.
+
     A name that is only a rank is left out. Aliases are names without their rank, and ids where each path has
     one. None if no column holds such paths.
     """
     rows = _cells(file)
-    place = next((place for place in range(len(rows[0]) if rows else 0) if _are_ranked(rows, place)), None)
+    places = range(len(rows[0]) if rows else 0)
+    place = next((place for place in places if _are_ranked(rows, place)), None)
     silva = [len(row) > 1 and row[0].endswith(";") and row[1].isdecimal() for row in rows]
-    is_silva = place is None and len(silva) >= _FEWEST and all(silva)
-    if place is None and not is_silva:
+    sure = next((place for place in places if _have_confidence(rows, place)), None)
+    if place is not None:
+        said = "names begin with their rank and '__', and are further names without"
+    elif len(silva) >= _FEWEST and all(silva):
+        place, said = 0, "names end in ';'"
+    elif sure is not None:
+        place, said = sure, "confidences in brackets, quotes and 'unclassified' are no names"
+    else:
         return None
-    place = place or 0
-    first = 0 if _RANKED.match(rows[0][place]) or is_silva else 1
+    first = 0 if _is_path(rows[0][place]) else 1
     paths, aliases, of_rows = [], [], []
     ids = _ids(rows[first:], place)
     for number, row in enumerate(rows[first:], first):
-        names = [name for name in _BETWEEN.split(row[place]) if name and _RANKED.sub("", name, count=1)]
+        names = _names(row[place])
         for end in range(1, len(names) + 1):
-            plain = [] if is_silva else [_RANKED.sub("", names[end - 1], count=1)]
+            plain = _RANKED.sub("", names[end - 1], count=1)
             paths.append(names[:end])
-            aliases.append([*plain, *([row[ids]] if ids is not None and end == len(names) else [])])
+            aliases.append([plain, *([row[ids]] if ids is not None and end == len(names) else [])])
             of_rows.append(number)
-    said = (
-        "names end in ';'"
-        if is_silva
-        else "names begin with their rank and '__', and are further names without"
-    )
     left = [str(at + 1) for at in range(len(rows[0])) if at not in (place, ids)]
     file.note(
         f"{said}; ranks without a name are left out"
@@ -51,6 +55,29 @@ def entries_from_ranked_names(file: OpenedFile) -> Entries | None:
         + (f"; not read: column {some(left)}" if left else "")
     )
     return entries_from_paths(paths, file.root_name, lambda row: f"line {of_rows[row] + 1}", aliases)
+
+
+def _is_path(cell: str) -> bool:
+    """Whether a cell of the first line is a path, and not the name of its column."""
+    return bool(_RANKED.match(cell)) or cell.endswith(";") or _CONFIDENCE.search(cell) is not None
+
+
+def _names(cell: str) -> list[str]:
+    """The names of a path, without those that are only a rank or confidence, or unclassified at its end."""
+    parts = [part for part in _BETWEEN.split(cell) if part]
+    if all(map(_CONFIDENCE.search, parts)):
+        parts = [_CONFIDENCE.sub("", part).strip('"') for part in parts]
+        while parts and parts[-1].casefold() in ("unclassified", ""):
+            parts.pop()
+    return [part for part in parts if _RANKED.sub("", part, count=1)]
+
+
+def _have_confidence(rows: Sequence[Sequence[str]], place: int) -> bool:
+    """Whether a column holds paths of names with their confidences, `Bacteria(100);Firmicutes(98);`."""
+    paths = [_BETWEEN.split(row[place].removesuffix(";")) for row in rows[1:]]
+    return any(len(path) > 1 for path in paths) and all(
+        _CONFIDENCE.search(name) for path in paths for name in path
+    )
 
 
 def _cells(file: OpenedFile) -> list[list[str]]:

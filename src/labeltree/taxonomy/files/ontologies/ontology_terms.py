@@ -6,11 +6,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.entries import ROOT, Entries, entries_from_edges
-from labeltree.taxonomy.naming import repeated_siblings
+from labeltree.taxonomy.naming import name_siblings_apart
 
 if TYPE_CHECKING:
     from labeltree.taxonomy.files.opened_file import OpenedFile
@@ -83,17 +81,12 @@ def entries_from_terms(terms: Mapping[str, Term], file: OpenedFile, root_title: 
         where=lambda row: terms[pairs[row][0]].where or f"the class {pairs[row][0]!r}",
         several_parents=file.several_parents,
     )
-    return _distinct(entries._replace(aliases=aliases), ids, file)
-
-
-def _distinct(entries: Entries, ids: list[str], file: OpenedFile) -> Entries:
-    """The entries with the first alias, or the id, after the names of siblings that have the same name."""
-    names = list(entries.names)
-    children, parents = (np.asarray(ends, dtype=np.int64) for ends in (entries.children, entries.parents))
-    repeated = np.unique(children[repeated_siblings(names, children, parents)]).tolist()
-    for node in repeated:
-        names[node] = f"{names[node]} ({(entries.aliases[node] or [ids[node]])[0]})"
-    if repeated:
-        many = f"{len(repeated):,} classes have" if len(repeated) > 1 else "one class has"
-        file.note(f"{many} the name of a sibling, and the id after it, such as {names[repeated[0]]!r}")
-    return entries._replace(names=names)
+    named, note = name_siblings_apart(
+        entries.names,
+        entries.children,
+        entries.parents,
+        [further[0] if further else ids[node] for node, further in enumerate(aliases)],
+    )
+    if note:
+        file.note(note)
+    return entries._replace(names=named, aliases=aliases)
