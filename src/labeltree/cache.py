@@ -161,13 +161,17 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     place = folder.parent / f".{folder.name}.lock"
-    handle = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
+    while True:
+        handle = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
         wait_for_lock(handle)
+        if _identity(place) == _identity(handle):
+            break
+        os.close(handle)  # who had it has removed the file, and another process may lock a new one
+    try:
         yield
     finally:
         with suppress(OSError):
-            place.unlink()  # who waits for it looks into the cache, so it need not be the same file
+            place.unlink()
         os.close(handle)
 
 
@@ -190,10 +194,10 @@ def new_folder(folder: Path) -> Iterator[Path]:
                 raise
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
-    """Inode and change time of a folder, which identify it; None if there is no folder."""
+def _identity(place: Path | int) -> tuple[int, int] | None:
+    """Inode and change time of a folder or a file, which identify it; None if there is none."""
     try:
-        status = folder.stat()
+        status = os.stat(place)
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns

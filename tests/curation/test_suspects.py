@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def test_inner_missing_and_rare_labels() -> None:
     assert found.unlabelled == 1
     assert bool(torch.isnan(found.scores[34]))
     few = suspects([*LEAVES[:2] * 8, "oak"], [*LEAVES[:2] * 8, "oak"])
-    assert "1 labels with fewer than 3 samples or groups cannot be judged" in few.summary()
+    assert "1 label with fewer than 3 samples or groups cannot be judged" in few.summary()
 
 
 def test_groups_do_not_speak_for_themselves() -> None:
@@ -184,13 +185,39 @@ def test_ranking_by_branches_prefers_wrong_branches() -> None:
     assert order.index("2") < order.index("0")
 
 
+def test_contradicted_labels_are_counted_where_labels_are_listed() -> None:
+    truth = LEAVES * 100
+    labels: list[str | None] = list(truth)
+    labels[0], labels[2], labels[3] = "cat", "oak", "dog"  # a dog, a trout and an oak
+    assert suspects(truth, labels).contradicted.count == 3
+    plants = suspects(truth, labels, within=TREE.find("plant"))
+    assert (plants.judged, plants.contradicted.samples, plants.contradicted.count) == (100, 100, 1)
+    split = ["test" if row < 9 else "train" for row in range(400)]
+    few = suspects(truth, labels, split=split, only_split="test")
+    assert (few.judged, len(few.found), few.contradicted.count) == (9, 3, None)
+    assert "9 labels can be judged, and 100 are the least" in few.contradicted.reason
+
+
+def test_labels_that_are_too_fine_are_no_pair_of_classes() -> None:
+    """A class and what lies above it are not taken for each other."""
+    one = suspects(LEAVES * 10, ["cat", *(LEAVES * 10)[1:]]).found[0]
+    coarse = replace(one, kind="too fine", suggested="animal/mammal")
+    base = suspects(LEAVES * 10, LEAVES * 10)
+    assert len(replace(base, found=(coarse, coarse)).verdict()) == 1
+    assert replace(base, found=(one, one)).verdict()[1] == "Most often it is cat ↔ dog: 2 of 2."
+
+
 def test_lists_can_be_narrowed() -> None:
     truth = LEAVES * 10
     labels: list[str | None] = list(truth)
     labels[0], labels[2] = "cat", "oak"
     split = ["test" if row == 2 else "train" for row in range(40)]
-    assert [s.sample for s in suspects(truth, labels, within=TREE.find("animal")).found] == ["0"]
-    assert [s.sample for s in suspects(truth, labels, split=split, only_split="test").found] == ["2"]
+    animals = suspects(truth, labels, within=TREE.find("animal"))
+    assert [s.sample for s in animals.found] == ["0"]
+    assert animals.verdict()[0].startswith("1 of 29 labels looks wrong ")  # of the animals
+    tested = suspects(truth, labels, split=split, only_split="test")
+    assert [s.sample for s in tested.found] == ["2"]
+    assert tested.verdict()[0].startswith("1 of 1 label looks wrong ")
     with pytest.raises(DataError, match="no sample is of split 'val'; there are test, train"):
         suspects(truth, labels, split=split, only_split="val")
     with pytest.raises(ValueError, match="least_score"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from html_page import Page
@@ -12,6 +13,7 @@ from report_inputs import SMALL, random_table
 
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, compare, evaluate, tree_errors
 from labeltree.evaluation.comparing.comparison import Comparison
+from labeltree.evaluation.outcomes import Outcomes
 from labeltree.report.comparison_words import comparison_verdict, short_comparison
 from labeltree.report.evaluation_case import EvaluationCase, evaluate_case
 from labeltree.report.next_steps import NextStep, steps_text
@@ -84,6 +86,23 @@ def test_a_flat_taxonomy_has_no_branch_to_stay_in() -> None:
     assert said[1] == "6 of 10 mistakes are shirt ↔ dress."
 
 
+def test_shares_of_mistakes_are_not_rounded_to_all_or_none() -> None:
+    """What is not all is not 100 %."""
+    near = {"shirt": ["dress"] * 300, "boot": ["shirt"]}
+    assert "; more than 99\u202f% of all mistakes stay in" in evaluation_verdict(answered(near))[1]
+    far = {"shirt": ["boot"] * 300, "boot": ["sneaker"]}
+    assert "; less than 1\u202f% of all mistakes stay in" in evaluation_verdict(answered(far))[1]
+    assert "; 0\u202f% of all" in evaluation_verdict(answered({"shirt": ["boot"] * 6 + ["sneaker"]}))[1]
+
+
+def test_a_flat_taxonomy_has_no_branch_to_leave() -> None:
+    names = [f"class {number}" for number in range(12)]
+    flat = Taxonomy.from_paths([(name,) for name in names])
+    every = {true: [said for said in names if said != true] for true in names}
+    said = evaluation_verdict(answered(every, flat))
+    assert said[1] == "It made 132 mistakes, and no two classes are confused often."
+
+
 def test_mistakes_without_a_pair_have_a_branch() -> None:
     leaves = [TREE.path_name(int(node)) for node in TREE.leaves]
     every = {true: [said for said in leaves if said != true] for true in leaves}
@@ -154,6 +173,44 @@ def test_a_comparison_says_which_is_better_and_where() -> None:
     same = comparison_verdict(compared(1.3))
     assert same[0].startswith("other and plain do not differ significantly in top-1 accuracy: ")
     assert same[2] == "In no branch of the tree does top-1 accuracy differ significantly."
+
+
+def outcomes(count: int, wrong: float, groups: list[int] | None = None) -> Outcomes:
+    """Answers for cats and dogs of which the first ones are wrong; NaN = nothing was measured."""
+    ids = np.arange(count)
+    flat = Taxonomy.from_paths(["cat", "dog"])
+    values = np.full(count, np.nan) if wrong != wrong else np.where(ids < wrong, 0.0, 1.0)
+    nodes = flat.encode((["cat", "dog"] * count)[:count]).numpy()
+    of_groups = None if groups is None else np.array(groups)
+    return Outcomes(ids, nodes, flat, {("features", "top1"): values}, groups=of_groups)
+
+
+def test_one_sample_and_one_group_are_singular() -> None:
+    one = compare({"a": outcomes(1, 0), "b": outcomes(1, 1)}, resamples=9)
+    assert comparison_verdict(one)[-1].startswith("Only 1 sample was compared")
+    assert one.notes[0].startswith("1 sample that all runs have in common was compared; ")
+    assert one.notes[0].endswith("tests draw from 1 sample.")
+    same = [0] * 9
+    group = compare({"a": outcomes(9, 2, same), "b": outcomes(9, 3, same)}, resamples=9)
+    assert comparison_verdict(group)[-1].startswith("Only 1 group was compared")
+    assert "draw from 1 group of samples" in group.notes[0]
+    less = compare({"a": outcomes(9, 2), "b": outcomes(8, 3)}, resamples=9)
+    assert "1 sample of 'a' is missing in another run and was left out: numbers differ" in less.notes[1]
+
+
+def test_of_many_methods_the_best_is_named() -> None:
+    wrong = {"a": 50, "b": 52, "c": 51, "d": 50, "e": 5, "f": 200}
+    many = compare({name: outcomes(400, count) for name, count in wrong.items()}, resamples=99)
+    said = comparison_verdict(many)
+    assert [each[:13] for each in said[:3]] == ["e is better t", "f is worse th", "b and a do no"]
+    assert said[3] == "The table has 2 further methods."
+    few = compare({name: outcomes(400, wrong[name]) for name in "abe"}, resamples=99)
+    assert [each[0] for each in comparison_verdict(few)[:2]] == ["b", "e"]  # as they were given
+
+
+def test_what_was_not_measured_has_no_verdict() -> None:
+    assert comparison_verdict(compare({"a": outcomes(40, 5), "b": outcomes(40, np.nan)}, resamples=9)) == []
+    assert comparison_verdict(compare({"a": outcomes(40, 5)}, resamples=9)) == []
 
 
 def test_its_short_table_has_the_main_numbers_and_the_notes() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from labeltree.curation.neighbour_evidence import Evidence
 from labeltree.curation.out_of_fold import OutOfFold
@@ -23,7 +24,8 @@ class Contradicted:
     Attributes:
         count: The number; None if the classifier is too weak, or the labels too few, for it to say anything.
         samples: Number of labels that it is about.
-        agreement: Share of these labels that the out-of-fold classifier gives first.
+        agreement: Share of the labels, also of those that are not counted, that the out-of-fold classifier
+            gives first.
         reason: Why there is no count; empty if there is one.
     """
 
@@ -43,7 +45,9 @@ class Contradicted:
         )
 
 
-def count_contradicted(predictions: OutOfFold, evidence: Evidence) -> Contradicted:
+def count_contradicted(
+    predictions: OutOfFold, evidence: Evidence, asked: Tensor | None = None
+) -> Contradicted:
     """Count the labels that are contradicted, among those that are classes of the out-of-fold classifier.
 
     A sample confidently belongs to the most probable class among those whose probability is at least the mean
@@ -56,13 +60,17 @@ def count_contradicted(predictions: OutOfFold, evidence: Evidence) -> Contradict
     Args:
         predictions: out-of-fold probabilities.
         evidence: The same with the neighbours, from `weigh`.
+        asked: `(n,)` bool, the samples that are counted; all tell what is confident. None = all.
     """
     place = predictions.classes.place[predictions.judged.clamp(min=0)]
     rows = ((predictions.judged > 0) & (place >= 0)).nonzero()[:, 0]
     labels = place[rows].numpy()
-    n = len(rows)
+    counted = np.ones(len(rows), bool) if asked is None else asked[rows].numpy()
+    n = int(counted.sum())
     if n < _FEWEST:
-        return Contradicted(None, n, float("nan"), f"{n} labels can be judged, and {_FEWEST} are the least")
+        labels_are = "label" if n == 1 else "labels"
+        reason = f"{n} {labels_are} can be judged, and {_FEWEST} are the least"
+        return Contradicted(None, n, float("nan"), reason)
     probabilities = predictions.probabilities[rows].numpy()
     agreement = float((probabilities.argmax(1) == labels).mean())
     if agreement < _LEAST_AGREEMENT:
@@ -70,7 +78,7 @@ def count_contradicted(predictions: OutOfFold, evidence: Evidence) -> Contradict
         return Contradicted(None, n, agreement, reason)
     sure = confident_classes(probabilities, labels)
     by_votes = confident_classes(evidence.class_votes[rows].numpy(), labels)
-    wrong = (sure >= 0) & (sure != labels) & (sure == by_votes)
+    wrong = (sure >= 0) & (sure != labels) & (sure == by_votes) & counted
     return Contradicted(int(wrong.sum()), n, agreement)
 
 

@@ -78,11 +78,12 @@ class OutOfFold:
         kinds = f"fewer than {self.fewest} samples or groups"
         parts = []
         if coarser:
-            parts.append(
-                f"{len(coarser)} labels with {kinds} are judged at a coarser node ({some(coarser, 3)})"
-            )
+            one = len(coarser) == 1
+            which = f"1 label with {kinds} is" if one else f"{len(coarser)} labels with {kinds} are"
+            parts.append(f"{which} judged at a coarser node ({some(coarser, 3)})")
         if never:
-            parts.append(f"{len(never)} labels with {kinds} cannot be judged ({some(never, 3)})")
+            which = f"{len(never)} label{'s' * (len(never) != 1)} with {kinds}"
+            parts.append(f"{which} cannot be judged ({some(never, 3)})")
         return "; ".join(parts)
 
 

@@ -87,7 +87,7 @@ class Suspects:
         scores: `(n,)` float64 score of every sample, NaN where nothing can be judged.
         suggested: `(n,)` int64 suggested node of every sample; 0 where no branch is likely.
         contradicted: How many labels classifier and neighbours contradict together.
-        judged: Number of labels that could be judged.
+        judged: Number of labels that could be judged, of those that were asked for.
         unlabelled: Number of samples without a label.
         ranking: What the score is about.
         notes: Sentences on what could not be judged.
@@ -139,7 +139,8 @@ class Suspects:
         said = [f"{self._count()}."]
         if count := self.contradicted.count:
             said.append(f"For {count:,}, classifier and neighbours confidently agree on another class.")
-        pairs = Counter(tuple(sorted((one.label, one.suggested))) for one in self.found if one.suggested)
+        named = [one for one in self.found if one.suggested and one.kind != "too fine"]
+        pairs = Counter(tuple(sorted((one.label, one.suggested))) for one in named)
         if pairs and (most := min(pairs.items(), key=lambda item: (-item[1], item[0])))[1] > 1:
             first, second = last_names(*most[0])
             said.append(f"Most often it is {first} ↔ {second}: {most[1]:,} of {len(self.found):,}.")
@@ -147,9 +148,11 @@ class Suspects:
 
     def _count(self) -> str:
         """How many labels look wrong, by kind."""
-        kinds = Counter(one.kind for one in self.found)
-        listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
-        return f"{len(self.found):,} of {self.judged:,} labels look wrong{f' ({listed})' if listed else ''}"
+        kinds = Counter(one.kind for one in self.found).most_common()
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds)
+        said = f"{len(self.found):,} of {self.judged:,} label{'s' * (self.judged != 1)}"
+        said += " looks wrong" if len(self.found) == 1 else " look wrong"
+        return f"{said} ({listed})" if listed else said
 
     def table(self, top: int = 20, *, reasons: bool = True) -> str:
         """The first suspects as text in columns; the reasons can be left out."""
@@ -244,9 +247,9 @@ def find_suspects(
         paths: File of each sample; None if there are none.
         contents: Fingerprint of each sample that is named by its row, see `sample_contents`; None if unknown.
         groups: `(n,)` groups, −1 for a sample without one.
-        within: Only labels at or below this node are listed; None = all.
+        within: Only labels at or below this node are listed and counted; None = all.
         split: Split of each sample; None if there are none.
-        only_split: Only samples of this split are listed; None = all.
+        only_split: Only samples of this split are listed and counted; None = all.
 
     Raises:
         DataError: If there are fewer than two classes with enough samples.
@@ -277,25 +280,38 @@ def find_suspects(
     scores = score_labels(evidence, ranking)
     fair = weigh(predictions, winnable(neighbours, predictions.judged, nodes, taxonomy, groups))
     rivalled = score_labels(fair, ranking) > least_score
-    contradicted = count_contradicted(predictions, evidence)
+    asked = _choose_asked(nodes, taxonomy, within, split, only_split)
+    contradicted = count_contradicted(predictions, evidence, asked)
     if rare := predictions.sentence():
         notes.append(rare)
-    listed = _choose_rows(scores.where(rivalled, 0.0), evidence, taxonomy, least_score)
-    if within is not None:
-        listed = listed[(nodes[listed] >= within) & (nodes[listed] < taxonomy.subtree_end[within])]
-    if only_split is not None:
-        listed = listed[torch.from_numpy(np.asarray(split)[listed.numpy()] == only_split)]
+    listed = _choose_rows(scores.where(rivalled & asked, 0.0), evidence, taxonomy, least_score)
     judged = _Judged(nodes, ids, paths, contents, neighbours, evidence, taxonomy)
     return Suspects(
         tuple(judged.suspect(row, float(scores[row])) for row in listed.tolist()),
         scores,
         evidence.suggested,
         contradicted,
-        int((predictions.judged > 0).sum()),
+        int(((predictions.judged > 0) & asked).sum()),
         int((nodes <= 0).sum()),
         ranking,
         tuple(notes),
     )
+
+
+def _choose_asked(
+    nodes: Tensor,
+    taxonomy: Taxonomy,
+    within: int | None,
+    split: Sequence[str] | np.ndarray[Any, Any] | None,
+    only_split: str | None,
+) -> Tensor:
+    """The samples whose labels are listed and counted, `(n,)` bool; see `find_suspects`."""
+    asked = torch.ones(len(nodes), dtype=torch.bool)
+    if within is not None:
+        asked &= (nodes >= within) & (nodes < taxonomy.subtree_end[within])
+    if only_split is not None:
+        asked &= torch.from_numpy(np.asarray(split) == only_split)
+    return asked
 
 
 def score_labels(evidence: Evidence, ranking: Ranking) -> Tensor:

@@ -86,21 +86,41 @@ def difference_text(entry: Compared, part: Difference) -> tuple[str, str]:
 
 def comparison_verdict(comparison: Comparison) -> list[str]:
     """Which method is better in the main metric, in how many others and in which branches, in sentences."""
-    entry = _first(comparison, [(key, None) for key in _FIRST])
-    base = None if entry is None else entry.estimates.get(comparison.baseline)
-    if entry is None or base is None or not entry.differences:
+    apart = [each for each in comparison.metrics if comparison.baseline in each.estimates if each.differences]
+    entry = _first(apart, [(key, None) for key in _FIRST])
+    if entry is None:
         return [text] if (text := summary(comparison)) else []
-    said = [_beside(comparison, entry, name) for name in list(entry.differences)[:_NAMED]]
-    said += [summary(comparison), _branches(comparison, entry)]
+    named, others = _order_methods(entry), len(entry.differences) - _NAMED
+    said = [_beside(comparison, entry, name) for name in named[:_NAMED]]
+    if others > 0:
+        said.append(f"The table has {plural(others, 'further method')}.")
+    said += [summary(comparison) if len(apart) > 1 else "", _branches(comparison, entry)]
     if comparison.groups < _FEW:
-        unit = "groups" if comparison.grouped else "samples"
-        said.append(f"Only {comparison.groups:,} {unit} were compared: small differences cannot be seen.")
+        units = plural(comparison.groups, "group" if comparison.grouped else "sample")
+        was = "was" if comparison.groups == 1 else "were"
+        said.append(f"Only {units} {was} compared: small differences cannot be seen.")
     return [sentence for sentence in said if sentence]
 
 
-def _first(comparison: Comparison, keys: Sequence[tuple[str, str | None]]) -> MetricComparison | None:
-    """The first of some metrics, by their keys and roles, that was compared."""
-    known = {(entry.metric, role): entry for entry in comparison.metrics[::-1] for role in (None, entry.role)}
+def _order_methods(entry: MetricComparison) -> list[str]:
+    """The methods as they are named: if they are many, those that differ significantly, the best first."""
+    names = list(entry.differences)
+    if len(names) <= _NAMED:
+        return names
+
+    def place(name: str) -> tuple[bool, float]:
+        part = entry.differences[name]
+        sure = verdict(entry, part) in _SURE
+        return not sure, -entry.better_by(part) if sure else 0.0
+
+    return sorted(names, key=place)
+
+
+def _first(
+    entries: Sequence[MetricComparison], keys: Sequence[tuple[str, str | None]]
+) -> MetricComparison | None:
+    """The first of some metrics, by their keys and roles, that is among the entries."""
+    known = {(entry.metric, role): entry for entry in entries[::-1] for role in (None, entry.role)}
     return next((known[key] for key in keys if key in known), None)
 
 
@@ -152,7 +172,7 @@ def _branches(comparison: Comparison, entry: MetricComparison) -> str:
 
 def short_comparison(comparison: Comparison) -> str:
     """The main metrics of every method and the differences as a plain-text table, and the notes below it."""
-    entries = [entry for key in _SHORT if (entry := _first(comparison, [key])) is not None]
+    entries = [entry for key in _SHORT if (entry := _first(comparison.metrics, [key])) is not None]
     entries = entries or [entry for entry in comparison.distinct if entry.estimates][: len(_SHORT)]
     others = [name for name in comparison.methods if name != comparison.baseline]
     rows = [["", comparison.baseline, *(cell for name in others for cell in (name, "difference"))]]

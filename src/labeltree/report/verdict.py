@@ -15,7 +15,7 @@ from labeltree.taxonomy.naming import last_names, short_name, split_path
 __all__ = ["coarsest_groups", "evaluation_verdict", "margin"]
 
 _FEW_MISTAKES = 5  # fewer show no pattern
-_FREQUENT = 0.1  # a pair with so much of the mistakes is named, else the branch
+_FREQUENT = 0.1  # a pair with so much of the mistakes is named, else the branch, if there are several
 
 
 def evaluation_verdict(
@@ -69,6 +69,8 @@ def _mistakes(result: EvaluationResult) -> str:
         first, second = last_names(*pair)
         said = f"{count:,} of {errors.errors:,} mistakes are {first} ↔ {second}"
         return f"{said}{near if count < errors.errors else ''}."
+    if not _tells_branches(result.main):
+        return f"It made {errors.errors:,} mistakes, and no two classes are confused often."
     worst = max(errors.nodes, key=lambda node: node.errors_here)
     only = worst.errors_here == 1
     where = (
@@ -97,11 +99,18 @@ def _frequent_pair(result: EvaluationResult) -> tuple[tuple[str, str], int]:
 
 def _near(main: MethodResult) -> str:
     """The share of mistakes that stay in the right main branch, as a clause; empty if all are or can be."""
-    errors, coarsest = main.errors, coarsest_groups(main)
-    if coarsest + 1 >= len(errors.by_depth) - 1:  # a mistake is always in another of the finest groups
+    errors = main.errors
+    if not _tells_branches(main):
         return ""
-    near = 1 - sum(errors.by_depth[: coarsest + 1]) / errors.errors
-    return f"; {percent(near, 0)} of all mistakes stay in the right main branch"
+    near = 1 - sum(errors.by_depth[: coarsest_groups(main) + 1]) / errors.errors
+    rounded = {0: "less than 1\u202f%", 100: "more than 99\u202f%"} if 0 < near < 1 else {}
+    share = rounded.get(round(100 * near), percent(near, 0))
+    return f"; {share} of all mistakes stay in the right main branch"
+
+
+def _tells_branches(main: MethodResult) -> bool:
+    """Whether there are main branches above the finest groups: else a mistake is always in another one."""
+    return coarsest_groups(main) + 1 < len(main.errors.by_depth) - 1
 
 
 def coarsest_groups(method: MethodResult) -> int:

@@ -84,7 +84,8 @@ def _print(done: Compared, *, full: bool) -> None:
     """The verdict, the main numbers, and the files."""
     from labeltree.report.comparison_words import comparison_verdict, short_comparison
 
-    print("\n".join(comparison_verdict(done.result)), end="\n\n")
+    if said := comparison_verdict(done.result):  # one run alone is not compared
+        print("\n".join(said), end="\n\n")
     print(done.text if full else f"{short_comparison(done.result)}\n")
     files = f"comparison: {done.json}\nas text:    {done.markdown}\nas a table: {done.table}"
     print(f"report:     {done.page}\n{files}")

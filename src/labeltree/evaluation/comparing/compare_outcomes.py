@@ -28,7 +28,7 @@ from labeltree.evaluation.comparing.paired_estimates import (
     strata,
     tested_in_all,
 )
-from labeltree.evaluation.comparing.result_text import comparison_notes
+from labeltree.evaluation.comparing.result_text import comparison_notes, say_left_out
 from labeltree.evaluation.outcomes import Key, Outcomes, is_retrieval
 from labeltree.evaluation.reported_nodes import MOST_PROBABILITIES
 from labeltree.evaluation.result import PREFIX
@@ -300,8 +300,7 @@ class _Table:
             f"common were compared; intervals and tests draw from {_count_units(first)} {unit}."
         ]
         return notes + [
-            f"{count} samples of '{name}' in the table of '{self.protocol}' are missing in another run and "
-            "were left out."
+            say_left_out(count, f"'{name}' in the table of '{self.protocol}'") + "."
             for name, count in self.left_out.items()
             if count
         ]

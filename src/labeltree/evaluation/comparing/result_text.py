@@ -32,6 +32,7 @@ __all__ = [
     "comparison_notes",
     "comparison_text",
     "protocol_table",
+    "say_left_out",
 ]
 
 
@@ -410,13 +411,16 @@ def _answers_note(result: Comparison) -> list[str]:
 
 def _samples_note(result: Comparison) -> str:
     """How many samples and groups were compared, and of which block of metrics, where they differ."""
-    common = f"{result.samples} samples that all runs have in common were compared"
+    common = f"{_say_count('sample', result.samples)} that all runs have in common "
+    common += "was compared" if result.samples == 1 else "were compared"
     if len(set(result.blocks.values())) < 2:
-        unit = "groups of samples (all of a group together)" if result.grouped else "samples"
-        return f"{common}; intervals ({result.confidence:.0%}) and tests draw from {result.groups} {unit}."
+        units = _say_count("group" if result.grouped else "sample", result.groups)
+        units += " of samples (all of a group together)" if result.grouped else ""
+        return f"{common}; intervals ({result.confidence:.0%}) and tests draw from {units}."
     words = {"answers": "answers and violations"}
     parts = [
-        f"{words.get(name, name)} on {samples}" + (f" of {groups} groups" if result.grouped else "")
+        f"{words.get(name, name)} on {samples}"
+        + (f" of {_say_count('group', groups)}" if result.grouped else "")
         for name, (samples, groups) in result.blocks.items()
     ]
     draw = "these groups (all samples of a group together)" if result.grouped else "these samples"
@@ -426,16 +430,24 @@ def _samples_note(result: Comparison) -> str:
     )
 
 
+def _say_count(one: str, count: int) -> str:
+    return f"{count} {one}{'s' * (count != 1)}"
+
+
+def say_left_out(count: int, where: str) -> str:
+    """That samples of a method were left out, since another run lacks them."""
+    are = "is missing in another run and was" if count == 1 else "are missing in another run and were"
+    return f"{_say_count('sample', count)} of {where} {are} left out"
+
+
 def comparison_notes(result: Comparison) -> list[str]:
     """Notes on the samples compared, the answers, the runs and the assumptions of the tests."""
     notes = [_samples_note(result)]
     notes += _answers_note(result)
     for name, count in result.left_out.items():
         if count:
-            notes.append(
-                f"{count} samples of '{name}' are missing in another run and were left out: numbers differ "
-                f"from those of its own report."
-            )
+            left_out = say_left_out(count, f"'{name}'")
+            notes.append(f"{left_out}: numbers differ from those of its own report.")
     several = [name for name, runs in result.methods.items() if len(runs) > 1]
     single = [name for name, runs in result.methods.items() if len(runs) == 1]
     if single:

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from labeltree.data.object_stores import is_remote
+from labeltree.data.object_stores import is_remote, local_copy
 from labeltree.options.answer_options import AnswerOptions, EmbedOptions, PredictOptions
 from labeltree.options.schema import Option, describe_fields
 from labeltree.options.shared import AnswerMapping, AnswerTaxonomy, Classifier
@@ -151,11 +151,9 @@ def writes_folder(data: str | Path | None, out: str | Path | None) -> bool:
         return True
     if data is None or Path(out).suffix:
         return False
-    if is_remote(data):
-        return Path(data).suffix == ".tar" or "{" in str(data)
     from labeltree.data.shards.finding import find_shards
 
-    return find_shards(data) is not None
+    return find_shards(local_copy(data)) is not None
 
 
 def cores() -> int:
