@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from labeltree.progress import duration
 from labeltree.training import cost
 from labeltree.training.cost import cost_note
 from labeltree.training.experiment import prepare
@@ -54,3 +55,37 @@ def test_nothing_is_tried_for_small_images_and_frozen_encoders(
     assert cost_note(prepare(recipe_of())) is None
     monkeypatch.setattr(cost, "_SIDE", 8)
     assert cost_note(prepare(recipe_of(trainable="head"))) is None
+
+
+def test_minutes_of_training_on_texts(
+    recipe_of: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = "".join(f"words of number {n},{'ab'[n % 2]}/{'wxyz'[n % 4]}\n" for n in range(40))
+    (tmp_path / "texts.csv").write_text(f"text,label\n{rows}")
+    settings = {
+        "encoder": "small-text",
+        "data": str(tmp_path / "texts.csv"),
+        "image_size": None,
+        "channels": None,
+    }
+    experiment = prepare(replace(Recipe(settings.pop("data")), **settings, epochs=5, views="dropout"))
+    state = torch.get_rng_state()
+    assert cost_note(experiment) is None  # a second or less
+    monkeypatch.setattr(cost, "_MINUTES", 0.0)
+    said = cost_note(experiment)
+    assert said is not None
+    assert said.startswith("training the encoder on texts takes about ")
+    assert "--epochs or --max_length" in said
+    assert torch.equal(torch.get_rng_state(), state)
+    monkeypatch.setattr(cost, "_try_texts", lambda experiment: (6.0, 2.0))
+    count = len(experiment.source.of_split("train")) * experiment.module.objective.num_views
+    found = cost_note(experiment)
+    assert found is not None
+    assert duration(6.0 * 5 * count) in found
+    pretrained = replace(experiment.module.recipe, pretrained=True)
+    monkeypatch.setattr(experiment.module, "recipe", pretrained)
+    faster = cost_note(experiment)
+    assert faster is not None
+    assert (
+        f"--trainable head keeps the encoder as it is: its features take about {duration(2.0 * 40)}" in faster
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from labeltree.decisions.choose_classifier import classifier_words
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.result import PREFIX
 from labeltree.metrics.catalogue import metric_name
@@ -75,7 +76,16 @@ def short_table(result: EvaluationResult) -> str:
     """
     methods = result.methods.values()
     shown = [each for each in _SHORT if any(not math.isnan(m.score(*each)) for m in methods)]
-    return "\n".join([*_table(result, _SHORT_ANSWERS, shown), *result.cautions])
+    return "\n".join([*_table(result, _SHORT_ANSWERS, shown), *_other_classifier(result), *result.cautions])
+
+
+def _other_classifier(result: EvaluationResult) -> list[str]:
+    """A sentence on the classifier that answers, if that is not the one which the run trained or solved."""
+    chosen = result.main.classifier
+    if chosen.name == "own" or "own" not in chosen.accuracies:
+        return []
+    words = classifier_words(chosen.name, features=chosen.features)
+    return [f"Answers come from {words}, the best on validation; the run's own classifier: --classifier own"]
 
 
 def _table(
