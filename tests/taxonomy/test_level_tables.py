@@ -232,3 +232,65 @@ def test_no_level_is_invented(names: list[str], data: st.DataObject) -> None:
         assert not path or any(set(path) <= set(row) for row in cells)
         named = max(note.count(" > ") + 1 for note in told)
         assert len(path) <= named
+
+
+def test_codes_are_told_within_what_is_above_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [
+        ("Animals", "1", "Cat"),
+        ("Animals", "2", "Dog"),
+        ("Animals", "3", "Cow"),
+        ("Animals", "4", "Ewe"),
+    ]
+    rows += [("Plants", "1", "Oak"), ("Plants", "2", "Ash"), ("Plants", "3", "Elm"), ("Plants", "4", "Yew")]
+    text = "Realm,ItemCode,ItemName,ItemType\n" + "".join(f"{','.join(row)},species\n" for row in rows)
+    taxonomy = read(tmp_path, text)
+    assert paths(taxonomy) == sorted(["Animals", "Plants", *(f"{realm}/{name}" for realm, _, name in rows)])
+    assert "left out: 'ItemType'" in caplog.text
+    assert "and 'ItemCode' as further names" in caplog.text
+
+
+def test_types_of_which_some_have_several_stay_levels(tmp_path: Path) -> None:
+    assert "Cat/tame" in paths(read(tmp_path, "name,type\nCat,tame\nCat,wild\nDog,tame\nDog,wild\n"))
+
+
+def test_a_column_that_repeats_codes_is_no_level(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = ["Animals,Cat,AC,A,AC", "Animals,Dog,AD,A,AD", "Plants,Oak,PO,P,PO"]
+    text = "\n".join(["realm,kind,code,realm_code,kind_code", *rows])
+    assert paths(read(tmp_path, text)) == ANIMALS
+    assert "realm > kind are read" in caplog.text
+
+
+def test_few_names_of_two_groups_are_finer_than_these(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kinds = [f"kind {first}{second}" for first in "abcdef" for second in "abcdef"]
+    rows = [(kind, f"group{number % 3}") for number, kind in enumerate(kinds)] + [("kind aa", "group2")]
+    text = "name,group\n" + "".join(f"{name},{group}\n" for name, group in rows)
+    assert {path.split("/")[0] for path in paths(read(tmp_path, text))} == {"group0", "group1", "group2"}
+    assert "nearly each 'name' has one 'group'" in caplog.text
+
+
+def test_lists_in_brackets_are_paths(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = ["a; [Animals]", "c; [Animals,Cat]", "d; [Animals,Dog]", "p; [Plants]", "o; [Plants,Oak]"]
+    taxonomy = read(tmp_path, "\n".join(["code; place", *rows]))
+    assert paths(taxonomy) == ANIMALS
+    assert taxonomy.find("o") == taxonomy.find("Oak")
+    assert "'place' holds whole paths with ','" in caplog.text
+
+
+def test_lists_of_synonyms_are_no_paths(tmp_path: Path) -> None:
+    rows = ["Cat,\"['cat', 'tom']\",tame", "Dog,\"['dog', 'cur']\",tame", "Oak,\"['oak', 'tree']\",wild"]
+    with pytest.raises(TaxonomyError, match="say --column for each column of a depth"):
+        read(tmp_path, "\n".join(["name,words,sort", *rows, "Elm,\"['elm', 'wych']\",wild"]))
+
+
+def test_blanks_between_numbers_of_codes(tmp_path: Path) -> None:
+    text = "00,Office\n00 00,Rules\n00 00 01,Votes\n00 01,Plans\n01,Staff\n01 00,Pay\n"
+    expected = ["00", "00/00 00", "00/00 00/00 00 01", "00/00 01", "01", "01/01 00"]
+    assert paths(read(tmp_path, text)) == expected
+    assert paths(read(tmp_path, "code,name\n" + text)) == expected
+
+
+def test_one_code_above_is_told_as_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    read(tmp_path, "code,title\nA00,Cholera\nA00.1,El Tor\nA01.0,Typhoid\n")
+    assert "; 1 code above them is not in the file" in caplog.text

@@ -17,6 +17,7 @@ __all__ = [
     "dotted_paths",
     "google_taxonomy",
     "is_google",
+    "listed_paths",
     "spaced_path",
     "sure_breadcrumbs",
 ]
@@ -112,6 +113,18 @@ def dotted_paths(texts: Sequence[str]) -> Breadcrumbs | None:
     ):
         return None
     return Breadcrumbs(".", [tuple(text.split(".")) for text in texts])
+
+
+def listed_paths(texts: Sequence[str]) -> Breadcrumbs | None:
+    """Read texts such as `[food,restaurant]`; None unless nearly each is below another text."""
+    if len(texts) < _FEWEST or not all(text.startswith("[") and text.endswith("]") for text in texts):
+        return None
+    paths = [tuple(name.strip(" \"'") for name in text[1:-1].split(",")) for text in texts]
+    known, below = set(paths), [path[:-1] for path in paths if len(path) > 1]
+    listed = sum(above in known for above in below)
+    if not all(all(path) for path in paths) or not below or listed < (1 - _PLAIN) * len(below):
+        return None
+    return Breadcrumbs(",", paths)
 
 
 def _are_dotted_words(texts: Sequence[str]) -> bool:

@@ -51,7 +51,7 @@ SCHEMES = {
 }
 """Known codes, by name."""
 
-_CODE = re.compile(r"[A-Z0-9](?:[A-Z0-9.\u2013-]{0,14}[A-Z0-9])?")
+_CODE = re.compile(r"[A-Z0-9](?:[A-Z0-9.\u2013-]{0,14}[A-Z0-9])?|\d+(?: \d+)+")
 _KNOWN = {
     "icd10": re.compile(r"[A-Z]\d[0-9A-Z](?:\.?[0-9A-Z]{1,4}|\s*[-\u2013]\s*[A-Z]\d[0-9A-Z])?"),
     "naics": re.compile(r"\d{2,6}|\d\d-\d\d"),
@@ -189,7 +189,8 @@ def entries_of_described_codes(pairs: Sequence[tuple[str, str]], root_name: str 
     note = f"{len(texts)} codes, {levels}; what they mean are further names; 'labeltree taxonomy convert' "
     note += "with --form codes and --levels reads other levels"
     note += "; codes are below the letter that stands above them" * bool(_sections(codes))
-    note += f"; {made} codes above them are not in the file" if made > 0 else ""
+    missing = "codes above them are" if made > 1 else "code above them is"
+    note += f"; {made} {missing} not in the file" if made > 0 else ""
     note += f"; {some(several, 3)} {'has' if len(several) == 1 else 'have'} several meanings" * bool(several)
     aliases = [tuple(text for text in texts.get(name, ()) if text != name) for name in entries.names]
     return entries._replace(aliases=aliases, notes=(note,))

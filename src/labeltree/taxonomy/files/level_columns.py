@@ -43,6 +43,7 @@ _COUNTS = re.compile(
 )
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*%?|true|false|yes|no", re.IGNORECASE)
 _FLAGS = {"true", "false", "yes", "no"}
+_ATTRIBUTES = {"type", "rank", "status", "kind"}
 _COLOURS = {"color", "colour", "rgb", "hex"}
 _MID = re.compile(r"/[a-z]/\w+")  # Open Images and AudioSet: /m/011k07
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_a-zA-Z]+")
@@ -56,6 +57,8 @@ _LABELS = {"label", "labels", "class", "category", "target"}
 _ABOVE = {"parent", "super", "superclass", "supercategory", "coarse", "top", "main"}
 _BELOW = {"child", "subcategory", "subclass", "fine", "sub"}
 _LONGEST = 40  # characters of names, on average
+_NEARLY_ONE = 1.15  # coarser names for each finer one, where these are
+_FAR_MORE = 8  # times as many
 _FEWEST = 3  # rows by which an order is told
 
 
@@ -93,13 +96,17 @@ def find_levels(header: Sequence[str], rows: Sequence[Sequence[str]]) -> LevelCo
     counts = _count_columns(header, rows)
     free = [place for place in range(len(header)) if place not in counts]
     levels, texts = _grouped(header, rows, free)
+    levels = _without_doubles(rows, levels)
     plain = [level.names for level in levels if not level.further]
     for place in reversed(plain):
         if _is_no_name(header[place], [row[place] for row in rows]) and len(levels) > 1:
             levels, counts = [level for level in levels if level.names != place], [*counts, place]
             continue
         others = [level for level in levels if level.names != place]
-        if others and _describes(header[place], rows, [level.names for level in others]):
+        names = [level.names for level in others]
+        if names and (
+            _describes(header[place], rows, names) or _is_attribute(header[place], rows, names, place)
+        ):
             levels, texts = others, [*texts, place]
     ids = _id_columns(header, rows, levels)
     levels = [level for level in levels if level.names not in ids]
@@ -139,6 +146,18 @@ def _grouped(
     return sorted(levels, key=lambda level: min(level.names, *level.further, level.names)), texts
 
 
+def _without_doubles(rows: Sequence[Sequence[str]], levels: Sequence[LevelColumn]) -> list[LevelColumn]:
+    """The levels, but for columns that repeat the codes of another one, which belong to it."""
+    kept = list(levels)
+    for double in [level.names for level in levels if not level.further]:
+        for place, level in enumerate(kept):
+            if level.code is not None and all(row[double] == row[level.code] for row in rows):
+                kept[place] = level._replace(further=(*level.further, double))
+                kept = [one for one in kept if one.names != double]
+                break
+    return kept
+
+
 def _one_level(
     header: Sequence[str], rows: Sequence[Sequence[str]], places: Sequence[int], stem: str
 ) -> LevelColumn | None:
@@ -159,7 +178,9 @@ def _one_level(
         return None
     key = codes[0] if codes else names[0]
     further = [place for place in (*codes, *names[1:]) if place != names[0]]
-    if not further or not all(_tells(rows, key, place) for place in (names[0], *further)):
+    others = (names[0], *further)
+    before = _repeated_before(rows, min(places))
+    if not further or not all(_tells(rows, key, place, before) for place in others):
         return None
     if not stem and len({row[key] for row in rows}) > len({row[names[0]] for row in rows}):
         return None  # ids of samples
@@ -200,10 +221,21 @@ def _stem(name: str) -> str:
     return "".join(kept)
 
 
-def _tells(rows: Sequence[Sequence[str]], key: int, place: int) -> bool:
-    """Whether each value of a column has one value in another one."""
-    told: dict[str, str] = {}
-    return all(told.setdefault(row[key], row[place]) == row[place] for row in rows if row[key])
+def _tells(rows: Sequence[Sequence[str]], key: int, place: int, before: int = 0) -> bool:
+    """Whether each value of a column has one value in another one.
+
+    Below the values of the first `before` columns, where one row in a hundred may say another one.
+    """
+    told: dict[tuple[str, ...], str] = {}
+    other = sum(
+        told.setdefault((*row[:before], row[key]), row[place]) != row[place] for row in rows if row[key]
+    )
+    return other <= (0.01 * len(rows) if before else 0)
+
+
+def _repeated_before(rows: Sequence[Sequence[str]], place: int) -> int:
+    """The number of columns before that place if these are levels above it, whose values repeat; else 0."""
+    return place if 2 * len({tuple(row[:place]) for row in rows}) <= len(rows) else 0
 
 
 def _is_no_name(name: str, cells: Sequence[str]) -> bool:
@@ -224,6 +256,15 @@ def _describes(name: str, rows: Sequence[Sequence[str]], others: Sequence[int]) 
         return False
     distinct = {tuple(row[other] for other in others) for row in rows}
     return len(distinct) == len({tuple(row) for row in rows})
+
+
+def _is_attribute(name: str, rows: Sequence[Sequence[str]], others: Sequence[int], place: int) -> bool:
+    """Whether a last column says of what type classes are: nearly each has one, and many have the same."""
+    if place < max(others) or not plain_words(name) & _ATTRIBUTES:
+        return False
+    paths = {tuple(row[other] for other in others) for row in rows}
+    whole = {tuple(row[other] for other in (*others, place)) for row in rows}
+    return len(whole) <= 1.02 * len(paths) and len(paths) >= _FEWEST * len({row[place] for row in rows})
 
 
 def _id_columns(
@@ -313,6 +354,10 @@ def is_reversed(names: Sequence[str], rows: Sequence[Sequence[str]], keys: Seque
             return False
     return all(
         len({*zip(fine, coarse, strict=True)}) == len({*fine}) > len({*coarse})
+        or (
+            len({*zip(fine, coarse, strict=True)}) <= _NEARLY_ONE * len({*fine})
+            and len({*fine}) >= _FAR_MORE * len({*coarse})
+        )
         for fine, coarse in itertools.pairwise(zip(*keys, strict=True))
     )
 

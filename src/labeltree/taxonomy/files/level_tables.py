@@ -4,7 +4,13 @@ import re
 from collections.abc import Sequence
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, Breadcrumbs, breadcrumbs_of, dotted_paths
+from labeltree.taxonomy.files.breadcrumbs import (
+    BETWEEN_SPACES,
+    Breadcrumbs,
+    breadcrumbs_of,
+    dotted_paths,
+    listed_paths,
+)
 from labeltree.taxonomy.files.codes_of_classes import (
     SCHEMES,
     are_described_codes,
@@ -72,9 +78,11 @@ def entries_from_levels(file: OpenedFile) -> Entries:
     told = names if table is file.table else ["" for _ in names]
     if is_reversed(told, cells, [[row[key] for key in keys] for row in rows]):
         levels, names, keys = levels[::-1], names[::-1], keys[::-1]
+        ends = [(row[keys[-1]], row[keys[-2]]) for row in rows]
+        nearly = "nearly " * (len({*ends}) > len({fine for fine, _ in ends}))
         file.note(
-            f"each {names[-1]!r} has one {names[-2]!r}, so levels stand from fine to coarse; --column for "
-            "each level says another order"
+            f"{nearly}each {names[-1]!r} has one {names[-2]!r}, so levels stand from fine to coarse; --column "
+            "for each level says another order"
         )
     if any("parent" in plain_words(name) for name in names[1:]):
         raise TaxonomyError(
@@ -230,14 +238,15 @@ def entries_from_id_paths(file: OpenedFile) -> Entries | None:
 def _path_column(file: OpenedFile) -> tuple[int, Breadcrumbs] | None:
     """The only column of whole paths, different in every row, and these, if another column is an id.
 
-    None is needed beside paths with dots.
+    None is needed beside paths with dots or in brackets.
     """
     header, rows, *_ = file.table
     if len(rows) < 2:
         return None
     for place in range(len(header)):
-        if (dotted := dotted_paths([row[place] for row in rows])) is not None:
-            return place, dotted
+        cells = [row[place] for row in rows]
+        if (whole_paths := dotted_paths(cells) or listed_paths(cells)) is not None:
+            return place, whole_paths
     if len(header) < 2:
         return None
     whole = [
@@ -326,6 +335,6 @@ def _check_depths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if len(rows) > 2 and len(first) == len(rows) == len(set(first)) and repeats:
         raise TaxonomyError(
             f"the columns {', '.join(header)} would be a column per depth, but {header[0]!r} is different "
-            f"in every row while {repeats[0]!r} repeats, so it is not the coarsest depth: keep only the "
-            "columns of the depths, coarse to fine, or say --column NAME if one column holds whole paths"
+            f"in every row while {repeats[0]!r} repeats, so it is not the coarsest depth: say --column for "
+            "each column of a depth, coarse to fine, or for one that holds whole paths, or keep only these"
         )
