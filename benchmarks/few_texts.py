@@ -48,14 +48,20 @@ def write_texts(name: str, folder: Path) -> Path:
     return file
 
 
+def cpu_seconds() -> float:
+    """CPU seconds of all processes that were started and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def measure(file: Path, trainable: str, seed: int) -> str:
     """A line on a run: its CPU seconds, right answers and MAP@R."""
     run = file.with_name(f"{file.stem}-{trainable}-{seed}")
     command = [sys.executable, "-m", "labeltree"]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    before = cpu_seconds()
     train = ["train", "--data", str(file), "--trainable", trainable, "--seed", str(seed), "--out", str(run)]
     subprocess.run([*command, *train, "--test", "0.5", "--train_limit", "60", "--quiet"], check=True)
-    seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    seconds = cpu_seconds() - before
     subprocess.run([*command, "evaluate", str(run)], check=True, stdout=subprocess.DEVNULL)
     main = EvaluationResult.load(run / "metrics.json").main
     map_at_r = main.score("map_at_r", "embeddings")

@@ -84,7 +84,7 @@ def test_broken_images_in_a_folder(photos, kind, caplog):
 
 @pytest.mark.parametrize("wrong", [None, "ignore"])
 def test_what_on_error_can_be(photos, wrong):
-    with pytest.raises(ValueError, match=f"on_error is {wrong!r}; expected 'raise' or 'skip'"):
+    with pytest.raises(ValueError, match=f"on_error is {wrong!r}; expected one of 'raise', 'skip'"):
         open_source(photos, on_error=wrong)
 
 

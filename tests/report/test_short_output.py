@@ -15,13 +15,14 @@ def test_the_classifier_that_answers_is_named_where_it_is_not_the_run_s_own() ->
     tree = Taxonomy.from_paths(SMALL)
     found = evaluate(random_table(tree, 10), tree, settings=EvaluationSettings(resamples=0))
 
-    def said(kind: str, accuracies: dict[str, float]) -> str:
+    def said(kind: str, accuracies: dict[str, float], asked: str = "auto") -> str:
         main = found.main
-        chosen = replace(main.classifier, name=kind, accuracies=accuracies)
+        chosen = replace(main.classifier, name=kind, accuracies=accuracies, asked=asked)
         return short_table(replace(found, methods={found.name: replace(main, classifier=chosen)}))
 
     both = {"own": 0.8, "lda": 0.9}
-    assert "Answers come from a linear discriminant analysis on the features, the best" in said("lda", both)
-    assert "the run's own classifier: --classifier own" in said("lda", both)
+    assert "Answers come from a linear discriminant analysis on the features, not from" in said("lda", both)
+    assert "the run's own classifier (--classifier own)." in said("lda", both)
+    assert "Answers come from" not in said("lda", both, asked="lda")
     assert "Answers come from" not in said("own", both)
     assert "Answers come from" not in said("lda", {"lda": 0.9})  # the run has no classifier of its own

@@ -205,9 +205,7 @@ def test_names_and_parents_that_do_not_fit() -> None:
         Taxonomy(["a", ""], [-1, 0])
 
 
-@pytest.mark.parametrize(
-    "character", [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))]
-)
+@pytest.mark.parametrize("code", [*range(0x202A, 0x202F), *range(0x2066, 0x206A)])
 def test_characters_that_reorder_text_are_no_part_of_a_name(code: int) -> None:
     with pytest.raises(TaxonomyError, match=r"path 1, .* makes other text appear in another order"):
         Taxonomy.from_paths([f"animal/cat{chr(code)}gnp", "plant"])

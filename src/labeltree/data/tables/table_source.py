@@ -352,7 +352,7 @@ def open_data_table(
         "vectors": samples.vector_columns,
         "texts": () if samples.text_column is None else (samples.text_column,),
         "groups": find_role(table, group_column, "group", named),
-        "split": find_role(table, split_column, "split", {*named, *filter(None, [group_column])}),
+        "split": find_role(table, split_column, "split", {*named, *_listed(group_column)}),
         "aspects": tuple(table.find(column) for column in _listed(aspect_columns)),
         "kept": _columns_to_keep(table, _listed(keep_columns)),
     }

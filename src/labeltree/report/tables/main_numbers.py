@@ -80,12 +80,12 @@ def short_table(result: EvaluationResult) -> str:
 
 
 def _other_classifier(result: EvaluationResult) -> list[str]:
-    """A sentence on the classifier that answers, if that is not the one which the run trained or solved."""
+    """A sentence on the classifier that answers, if nobody asked for it, and the run has one of its own."""
     chosen = result.main.classifier
-    if chosen.name == "own" or "own" not in chosen.accuracies:
+    if chosen.name in ("own", chosen.asked) or "own" not in chosen.accuracies:
         return []
     words = classifier_words(chosen.name, features=chosen.features)
-    return [f"Answers come from {words}, the best on validation; the run's own classifier: --classifier own"]
+    return [f"Answers come from {words}, not from the run's own classifier (--classifier own)."]
 
 
 def _table(
