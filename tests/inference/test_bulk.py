@@ -311,7 +311,7 @@ def test_samples_of_all_kinds(
     assert named["mineral/quartz/gray.png"] == (-1, "mineral/quartz")
     assert named["top.png"] == (-1, None)
     assert named["animal/a.png"][0] == int(lt.load(run).taxonomy.encode(["animal"])[0])
-    assert "1 with labels that the run's taxonomy does not have" in done.sentence()
+    assert "1 with a label that the run's taxonomy does not have" in done.sentence()
     assert len(EmbeddingTable.load(tmp_path / "out")) == 7
     words = ["predict", str(run), "--data", str(data), "--out", str(tmp_path / "answers") + "/"]
     assert main(words) == 1
