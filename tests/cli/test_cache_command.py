@@ -22,7 +22,7 @@ def test_shown(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, *rest = capsys.readouterr().out.splitlines()
     assert first.startswith(str(filled))
     assert [line.split()[0] for line in rest] == ["features", "images", "emoji"]
-    assert all("in 1 files, 0 days old" in line for line in rest)
+    assert all("in 1 file, 0 days old" in line for line in rest)
     assert rest[0].endswith("made anew if cleared")
     assert rest[2].endswith("download")
 
@@ -33,6 +33,7 @@ def test_cleared(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not (filled / "features").exists()
     assert (filled / "images").exists()
     assert main(["cache", "--clear"]) == 0
+    assert capsys.readouterr().out.startswith("deleted features, images, copies: 0.0 MB")
     assert [entry.name for entry in cache_entries()] == ["emoji"]
 
 

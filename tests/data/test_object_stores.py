@@ -69,6 +69,17 @@ def test_suspects_of_embeddings_in_a_store(store: Any, tmp_path: Path) -> None:
         lt.suspects(embeddings="memory://birds/none.npz", taxonomy=tmp_path / "tree.json")
 
 
+def test_an_index_that_is_there_is_told_before_anything_is_copied(
+    store: Any, tmp_path: Path, cache_folder: Path
+) -> None:
+    store.pipe("/birds/t.npz", b"embeddings")
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "file").touch()
+    with pytest.raises(DataError, match="index' "):
+        lt.make_index(embeddings="memory://birds/t.npz", out=tmp_path / "index")
+    assert not (cache_folder / "copies").exists()
+
+
 def test_what_is_gone_from_a_folder_is_removed(store: Any) -> None:
     folder = Path(local_copy("memory://birds/photos"))
     store.rm("/birds/photos/cat/2.jpg")

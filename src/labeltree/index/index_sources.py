@@ -63,9 +63,10 @@ def index_embeddings(options: MakeIndexOptions) -> Index:
     """
     if is_remote(options.embeddings or "") and options.out is None:
         raise options.refusal("`embeddings` lie in an object store: say where the index is to be, by `out`")
-    path = Path(local_copy(options.embeddings or ""))
+    path = Path(options.embeddings or "")
     where = path.absolute().with_suffix(".index") if options.out is None else options.out
     Index.check_free(where, overwrite=options.overwrite)
+    path = Path(local_copy(path))
     tree = _taxonomy_beside(path) if options.taxonomy is None else load_taxonomy(options.taxonomy)
     rows, table = rows_of_embeddings(path, tree)
     return Index.create(

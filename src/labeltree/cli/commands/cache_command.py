@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> None:
 
     if options.clear is not None:
         names = options.clear or MADE
-        print(f"deleted {' and '.join(names)}: {clear_cache(names) / 1e6:,.1f} MB")
+        print(f"deleted {', '.join(names)}: {clear_cache(names) / 1e6:,.1f} MB")
         return
     entries = cache_entries()
     print(f"{data_home()}: {sum(entry.bytes for entry in entries) / 1e6:,.1f} MB")
@@ -38,6 +38,5 @@ def run(arguments: list[str]) -> None:
     for entry in entries:
         made = "made anew if cleared" if entry.name in MADE else "download"
         days = f"{entry.days:,.0f} day{'s' * (round(entry.days) != 1)} old"
-        print(
-            f"{entry.name:<{width}}  {entry.bytes / 1e6:>10,.1f} MB in {entry.files:,} files, {days}, {made}"
-        )
+        files = f"{entry.files:,} file{'s' * (entry.files != 1)}"
+        print(f"{entry.name:<{width}}  {entry.bytes / 1e6:>10,.1f} MB in {files}, {days}, {made}")
