@@ -79,6 +79,41 @@ def test_one_sample_and_one_mistake_of_a_kind_are_singular() -> None:
     assert " Only 1 sample: " in said[0]
 
 
+def test_pairs_are_counted_whatever_the_list_of_them_keeps() -> None:
+    """`--confusions` says how many pairs the report lists, and may be none."""
+    table = replace(random_table(TREE, 40, noise=5.0), features=None)
+    said = {
+        evaluation_verdict(evaluate(table, TREE, settings=EvaluationSettings(resamples=0, confusions=most)))[
+            -1
+        ]
+        for most in (0, 1, 50)
+    }
+    assert len(said) == 1
+    assert " mistakes are " in said.pop()
+    alone = replace(answered({"shirt": ["dress"] * 9}), outcomes={})
+    errors = replace(alone.main.errors, confusions=[])
+    unknown = replace(alone, methods={"mine": replace(alone.main, errors=errors)})
+    assert evaluation_verdict(unknown)[1].startswith("9 of 9 mistakes confuse classes of ")
+
+
+def test_samples_of_coarse_labels_make_no_pair() -> None:
+    """Whether the answer for one is right is not known, and it is not counted as a mistake."""
+    table = replace(random_table(TREE, 40, noise=5.0), features=None)
+    before = evaluate(table, TREE, settings=NONE)
+    nodes = table.nodes.clone()
+    coarse = TREE.find("footwear/closed")
+    table = replace(
+        table,
+        embeddings=torch.cat([table.embeddings, table.embeddings[:200]]),
+        nodes=torch.cat([nodes, torch.full((200,), coarse)]),
+        split=None if table.split is None else np.concatenate([table.split, np.full(200, "test")]),
+        instances=None,
+    )
+    after = evaluate(table, TREE, settings=NONE)
+    assert after.main.errors.errors == before.main.errors.errors
+    assert evaluation_verdict(after)[-1] == evaluation_verdict(before)[-1]
+
+
 def test_a_flat_taxonomy_has_no_branch_to_stay_in() -> None:
     flat = Taxonomy.from_paths([("shirt",), ("dress",), ("boot",)])
     said = evaluation_verdict(answered({"shirt": ["dress"] * 7, "dress": ["dress"] * 20}, flat))

@@ -9,6 +9,7 @@ from statistics import NormalDist
 from labeltree.evaluation import EvaluationResult, MethodResult
 from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.report.compare_answers import Differences, added_by_training
+from labeltree.report.tables.confusions import wrong_pairs
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy.naming import last_names, short_name, split_path
 
@@ -63,14 +64,16 @@ def _mistakes(result: EvaluationResult) -> str:
         return "It made no mistake."
     if errors.errors < _FEW_MISTAKES:
         return f"It made {plural(errors.errors, 'mistake')}, too few to show a pattern."
-    pair, count = _frequent_pair(result)
+    frequent = _frequent_pair(result)
     near = _near(result.main)
-    if count >= max(2, _FREQUENT * errors.errors):
+    if frequent is not None and frequent[1] >= max(2, _FREQUENT * errors.errors):
+        pair, count = frequent
         first, second = last_names(*pair)
         said = f"{count:,} of {errors.errors:,} mistakes are {first} ↔ {second}"
         return f"{said}{near if count < errors.errors else ''}."
     if not _tells_branches(result.main):
-        return f"It made {errors.errors:,} mistakes, and no two classes are confused often."
+        often = "" if frequent is None else ", and no two classes are confused often"
+        return f"It made {errors.errors:,} mistakes{often}."
     worst = max(errors.nodes, key=lambda node: node.errors_here)
     only = worst.errors_here == 1
     where = (
@@ -81,19 +84,21 @@ def _mistakes(result: EvaluationResult) -> str:
     return f"{worst.errors_here:,} of {errors.errors:,} mistakes {where}{near if worst.depth else ''}."
 
 
-def _frequent_pair(result: EvaluationResult) -> tuple[tuple[str, str], int]:
-    """The two classes that are most often taken for each other, and how often."""
+def _frequent_pair(result: EvaluationResult) -> tuple[tuple[str, str], int] | None:
+    """The two classes that are most often taken for each other, and how often; None if no pair is known."""
+    errors, outcomes = result.main.errors, result.outcomes.get(result.name)
     counts = Counter[tuple[int, int]]()
-    paths: dict[int, str] = {}
-    for each in result.main.errors.confusions:
-        a, b = sorted((each.true_node, each.predicted_node))
-        counts[a, b] += each.count
-        paths |= {each.true_node: each.true, each.predicted_node: each.predicted}
+    classifier = result.main.classifier.name
+    for true, answer, count in wrong_pairs(errors, outcomes, classifier, only_mistakes=True):
+        if answer > 0:  # no answer counts as the root
+            counts[min(true, answer), max(true, answer)] += count
+    if not counts:
+        return None
     (a, b), count = min(counts.items(), key=lambda item: (-item[1], item[0]))
-    outcomes, classifier = result.outcomes.get(result.name), result.main.classifier.name
-    if outcomes is not None and classifier in outcomes.predicted:  # rare pairs are not in the list
-        true, answers = outcomes.nodes, outcomes.predicted[classifier]
-        count = int((((true == a) & (answers == b)) | ((true == b) & (answers == a))).sum())
+    paths = {each.true_node: each.true for each in errors.confusions}
+    paths |= {each.predicted_node: each.predicted for each in errors.confusions}
+    if outcomes is not None:
+        paths |= {node: outcomes.taxonomy.path_name(node) for node in (a, b)}
     return (paths[a], paths[b]), count
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from labeltree.evaluation import Reading, TreeErrors
 from labeltree.evaluation.outcomes import Outcomes
+from labeltree.evaluation.result import PREFIX
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.tree_colours import nearness_colour
 from labeltree.report.shown_samples.encode_pictures import fetch, picture
@@ -85,13 +86,27 @@ def confusion_rows(
 
 
 def wrong_pairs(
-    errors: TreeErrors, outcomes: Outcomes | None = None, classifier: str = "probe"
+    errors: TreeErrors,
+    outcomes: Outcomes | None = None,
+    classifier: str = "probe",
+    *,
+    only_mistakes: bool = False,
 ) -> list[WrongPair]:
-    """All wrong pairs of a classifier if the samples' outcomes are given; else the most frequent ones."""
+    """All wrong pairs of a classifier if the samples' outcomes are given; else the most frequent ones.
+
+    Args:
+        errors: Its errors.
+        outcomes: Of the samples.
+        classifier: Which one.
+        only_mistakes: Without samples of coarse labels, whose answers are not counted as right or wrong.
+    """
     if outcomes is None or classifier not in outcomes.predicted:
         return [(entry.true_node, entry.predicted_node, entry.count) for entry in errors.confusions]
     true, answers = torch.from_numpy(outcomes.nodes), torch.from_numpy(outcomes.predicted[classifier])
     wrong = (answers > 0) & (answers != true)
+    for (role, metric), right in outcomes.values.items() if only_mistakes else ():
+        if metric == f"{PREFIX[classifier]}top1" and role not in outcomes.protocols:
+            wrong &= torch.from_numpy(~np.isnan(right))
     pairs, counts = torch.unique(torch.stack([true[wrong], answers[wrong]], 1), dim=0, return_counts=True)
     return [(a, b, count) for (a, b), count in zip(pairs.tolist(), counts.tolist(), strict=True)]
 
