@@ -18,6 +18,7 @@ from labeltree.evaluation.outcomes import Outcomes
 from labeltree.report.comparison_words import comparison_verdict, short_comparison
 from labeltree.report.evaluation_case import EvaluationCase, evaluate_case
 from labeltree.report.next_steps import NextStep, steps_text
+from labeltree.report.pages.report_page import render_report
 from labeltree.report.verdict import evaluation_verdict
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
@@ -94,6 +95,16 @@ def test_pairs_are_counted_whatever_the_list_of_them_keeps() -> None:
     errors = replace(alone.main.errors, confusions=[])
     unknown = replace(alone, methods={"mine": replace(alone.main, errors=errors)})
     assert evaluation_verdict(unknown)[1].startswith("9 of 9 mistakes confuse classes of ")
+
+
+def test_a_report_that_lists_no_confusions(tmp_path: Path) -> None:
+    table = replace(random_table(TREE, 8, noise=5.0), features=None)
+    result = evaluate(table, TREE, settings=EvaluationSettings(resamples=0, confusions=0))
+    html = render_report(result, table, TREE, title="Mine", projection="PCA")
+    assert "Most frequent confusions" not in html
+    assert "Most frequent confusions" in render_report(
+        evaluate(table, TREE, settings=NONE), table, TREE, title="Mine", projection="PCA"
+    )
 
 
 def test_samples_of_coarse_labels_make_no_pair() -> None:
