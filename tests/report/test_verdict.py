@@ -223,8 +223,9 @@ def test_long_commands_have_their_purpose_below() -> None:
     assert steps_text(steps) == f"  labeltree a  # b\n  labeltree {'x' * 60}\n               # long"
 
 
-def compared(noise: float) -> Comparison:
-    tables = {"plain": random_table(TREE, 40, noise=1.3), "other": random_table(TREE, 40, noise=noise)}
+def compared(noise: float, copies: int = 40) -> Comparison:
+    noises = {"plain": 1.3, "other": noise}
+    tables = {name: random_table(TREE, copies, noise=each) for name, each in noises.items()}
     results = {
         name: evaluate(replace(table, features=None), TREE, name=name, settings=NONE)
         for name, table in tables.items()
@@ -265,6 +266,13 @@ def test_one_sample_and_one_group_are_singular() -> None:
     assert "draw from 1 group of samples" in group.notes[0]
     less = compare({"a": outcomes(9, 2), "b": outcomes(8, 3)}, resamples=9)
     assert "1 sample of 'a' is missing in another run and was left out: numbers differ" in less.notes[1]
+
+
+def test_few_samples_are_those_of_the_metric() -> None:
+    """Answers are given for test samples, and searches are among all."""
+    few = replace(compared(1.3, 20), samples=480, groups=480)
+    assert few.metric("answer_top1").units == 60
+    assert comparison_verdict(few)[-1].startswith("Only 60 samples were compared: ")
 
 
 def test_of_many_methods_the_best_is_named() -> None:

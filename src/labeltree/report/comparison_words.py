@@ -95,10 +95,11 @@ def comparison_verdict(comparison: Comparison) -> list[str]:
     if others > 0:
         said.append(f"The table has {plural(others, 'further method')}.")
     said += [summary(comparison) if len(apart) > 1 else "", _branches(comparison, entry)]
-    if comparison.groups < _FEW:
-        units = plural(comparison.groups, "group" if comparison.grouped else "sample")
-        was = "was" if comparison.groups == 1 else "were"
-        said.append(f"Only {units} {was} compared: small differences cannot be seen.")
+    units = entry.units or comparison.groups  # those of this metric, which older files do not tell
+    if units < _FEW:
+        counted = plural(units, "group" if comparison.grouped else "sample")
+        was = "was" if units == 1 else "were"
+        said.append(f"Only {counted} {was} compared: small differences cannot be seen.")
     return [sentence for sentence in said if sentence]
 
 
