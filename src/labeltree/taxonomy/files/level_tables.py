@@ -81,8 +81,8 @@ def entries_from_levels(file: OpenedFile) -> Entries:
         ends = [(row[keys[-1]], row[keys[-2]]) for row in rows]
         nearly = "nearly " * (len({*ends}) > len({fine for fine, _ in ends}))
         file.note(
-            f"{nearly}each {names[-1]!r} has one {names[-2]!r}, so levels stand from fine to coarse; --column "
-            "for each level says another order"
+            f"{nearly}each {names[-1]!r} has one {names[-2]!r}, so levels stand from fine to coarse; "
+            "--column for each level says another order"
         )
     if any("parent" in plain_words(name) for name in names[1:]):
         raise TaxonomyError(
