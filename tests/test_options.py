@@ -93,6 +93,14 @@ def test_a_refusal_names_options_as_the_caller_writes_them(
     assert terminal in refused.value.at_terminal()
 
 
+def test_paths_may_be_texts(tmp_path: Path) -> None:
+    for name, leaves in (("old", ["a/x", "a/y"]), ("new", ["a/x", "b/y"])):
+        lt.Taxonomy.from_paths(leaves).save(tmp_path / f"{name}.json")
+    out = str(tmp_path / "changes.yaml")
+    lt.map_taxonomies(str(tmp_path / "old.json"), str(tmp_path / "new.json"), out=out)  # type: ignore[arg-type]
+    assert Path(out).is_file()
+
+
 def test_an_unknown_option_names_the_nearest() -> None:
     with pytest.raises(TypeError, match=r"show\(\) has no option 'top_row'; did you mean 'top_rows'\?"):
         show("r", top_row=3)  # type: ignore[call-arg]

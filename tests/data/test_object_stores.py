@@ -7,11 +7,14 @@ from typing import Any
 
 import fsspec
 import pytest
+import torch
 
+import labeltree as lt
 from labeltree.data import object_stores
 from labeltree.data.object_stores import is_remote, local_copy
 from labeltree.errors import DataError, WriteError
 from labeltree.inference.bulk.job import writes_folder
+from labeltree.runs import EmbeddingTable
 
 
 @pytest.fixture
@@ -53,6 +56,17 @@ def test_a_folder_of_shards_is_written_as_parts(store: Any) -> None:
     assert writes_folder("memory://birds/shards/a-{00..01}.tar", "out")
     assert not writes_folder("memory://birds/photos", "out")
     assert not writes_folder("memory://birds/none", "out.csv")
+
+
+def test_suspects_of_embeddings_in_a_store(store: Any, tmp_path: Path) -> None:
+    tree = lt.Taxonomy.from_paths(["a/x", "a/y", "b/z"])
+    tree.save(tmp_path / "tree.json")
+    nodes = tree.leaves.repeat(10)
+    EmbeddingTable(torch.eye(tree.num_nodes)[nodes], nodes).save(tmp_path / "t.npz")
+    store.pipe("/birds/t.npz", (tmp_path / "t.npz").read_bytes())
+    assert lt.suspects(embeddings="memory://birds/t.npz", taxonomy=tmp_path / "tree.json").judged == 30
+    with pytest.raises(DataError, match="names a file that is not in the store"):
+        lt.suspects(embeddings="memory://birds/none.npz", taxonomy=tmp_path / "tree.json")
 
 
 def test_what_is_gone_from_a_folder_is_removed(store: Any) -> None:

@@ -18,8 +18,8 @@ import torch
 from PIL import Image
 
 import labeltree as lt
-from labeltree.errors import DataError, RunError
-from labeltree.inference.bulk import batch_model
+from labeltree.errors import DataError, FolderInUseError, RunError
+from labeltree.inference.bulk import batch_model, shared_decider
 from labeltree.metrics.functional.classification import mistake_severity, tree_accuracy
 from labeltree.ridge import Moments, TreeRidge
 
@@ -134,6 +134,84 @@ def test_pickled_are_paths_and_options(
     batch_model._loaded.cache_clear()
 
 
+def test_processes_wait_for_the_one_that_calibrates(
+    place: Path, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Engines start many processes at once, and the folder of the run has one lock."""
+    batch_model._loaded.cache_clear()
+    tries, calibrate = [], shared_decider.open_decider
+
+    def opened(*given: Any) -> Any:
+        tries.append(given)
+        if len(tries) < 3:
+            raise FolderInUseError("in use")
+        return calibrate(*given)
+
+    monkeypatch.setattr(shared_decider, "open_decider", opened)
+    monkeypatch.setattr(shared_decider, "_PAUSE_S", 0)
+    assert len(model_of(place)(frame)) == len(frame)
+    assert len(tries) == 3
+
+
+def test_files_of_options_are_those_of_here_and_now(
+    place: Path, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Workers have other working directories."""
+    shutil.copy(place / "run" / "taxonomy.json", tmp_path / "tree.json")
+    taxonomy = lt.load(place / "run").taxonomy
+    leaves = [taxonomy.path_name(int(leaf)) for leaf in taxonomy.leaves]
+    pd.DataFrame(1 - np.eye(len(leaves)), leaves, leaves).to_csv(tmp_path / "costs.csv")
+    monkeypatch.chdir(tmp_path)
+    content = pickle.dumps([model_of(place, taxonomy=Path("tree.json")), model_of(place, cost="costs.csv")])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    assert [len(model(frame[:3])) for model in pickle.loads(content)] == [3, 3]
+    assert len(model_of(place, cost="tree")(frame[:3])) == 3
+
+
+def test_labels_are_read_as_those_of_tables(
+    place: Path, frame: pd.DataFrame, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whole numbers that an empty cell has made floats, breadcrumbs, names of nodes anywhere, bytes."""
+    paths = [str(place / "new" / name) for name in frame["path"][:6]]
+    random = np.random.default_rng(0)
+    for branch, name in (("warm", "1"), ("warm", "2"), ("cold", "3")):
+        folder = tmp_path / "photos" / branch / name
+        folder.mkdir(parents=True)
+        for number in range(8):
+            Image.fromarray(random.integers(0, 255, (28, 28, 3), np.uint8)).save(folder / f"{number}.png")
+    lt.train(tmp_path / "photos", "hwc", out=tmp_path / "run", progress_bar=False, val=0.3, **SETTINGS)
+    taxonomy = lt.load(tmp_path / "run").taxonomy
+    model = lt.BatchModel(tmp_path / "run", "path", "embed", labels="label")
+    labels: Any = [3.0, np.nan, "warm > 2", "1", b"cold/3", "warm/7"]
+    rows = model(pa.table({"path": paths, "label": ["3", None, "warm > 2", "1", "cold/3", "warm/7"]}))
+    three, two, one = map(taxonomy.find, ("cold/3", "warm/2", "warm/1"))
+    assert rows["nodes"].to_pylist() == [three, -1, two, one, three, -1]
+    assert rows["labels"].to_pylist() == ["3", None, "warm/2", "1", "cold/3", "warm/7"]
+    assert (
+        rows["nodes"].to_pylist() == model(pd.DataFrame({"path": paths, "label": labels}))["nodes"].tolist()
+    )
+    assert "lacks 'warm/7'; such labels count as missing" in caplog.text
+    assert float(model.moments({"path": paths, "label": labels}).counts.sum()) == 4
+    with pytest.raises(DataError, match="the column 'label' has a list as a label"):
+        model({"path": paths[:1], "label": [["warm", "2"]]})
+    pd.DataFrame({"image": paths[:3], "label": ["3", "warm > 2", "1"]}).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    done = lt.load(tmp_path / "run").embed_to(tmp_path / "t.csv", tmp_path / "out")
+    assert (done.samples, done.unknown_labels) == (3, 0)  # a folder of parts reads them alike
+
+
+def test_names_may_be_of_any_kind(place: Path, frame: pd.DataFrame) -> None:
+    days = pd.date_range("2026-01-01", periods=3)
+    for column, names in (("day", days), ("id", [b"a", 1.0, None])):
+        rows = model_of(place, name=column)({"path": frame["path"].tolist()[:3], column: list(names)})
+        expected = [str(day) for day in days] if column == "day" else ["a", "1", None]
+        assert rows["sample"].to_pylist() == expected
+    paths = [Path(name) for name in frame["path"][:2]]
+    assert model_of(place)({"path": paths})["sample"].to_pylist() == [str(path) for path in paths]
+
+
 def test_sums_are_those_of_one_machine(place: Path, frame: pd.DataFrame) -> None:
     model = model_of(place, "embed", labels="label")
     good = frame[frame["label"].notna()]
@@ -183,6 +261,12 @@ def test_refusals(place: Path, frame: pd.DataFrame, tmp_path: Path) -> None:
         model_of(place, coverage=2.0)
     with pytest.raises(TypeError):
         model_of(place, cover=0.9)
+    for options in ({"per": "group"}, {"explained": True}):
+        with pytest.raises(ValueError, match="does not go with batches"):
+            model_of(place, **options)
+    twice = pd.concat([frame["path"], frame["path"]], axis=1)
+    with pytest.raises(DataError, match="the batch has 2 columns 'path'; leave one"):
+        model_of(place)(twice)
 
 
 def test_texts_and_vectors(tmp_path: Path) -> None:

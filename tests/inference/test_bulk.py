@@ -31,7 +31,7 @@ from labeltree.errors import (
     TaxonomyError,
     WriteError,
 )
-from labeltree.inference.bulk import BulkJob, process, run_bulk
+from labeltree.inference.bulk import BulkJob, process, run_bulk, shared_decider
 from labeltree.inference.bulk import launch_processes as launch
 from labeltree.inference.bulk.bulk_samples import BulkSamples
 from labeltree.inference.bulk.process import Place, run_process
@@ -311,7 +311,7 @@ def test_samples_of_all_kinds(
     assert named["mineral/quartz/gray.png"] == (-1, "mineral/quartz")
     assert named["top.png"] == (-1, None)
     assert named["animal/a.png"][0] == int(lt.load(run).taxonomy.encode(["animal"])[0])
-    assert "1 with labels that the run's taxonomy does not have" in done.sentence()
+    assert "1 with a label that the run's taxonomy does not have" in done.sentence()
     assert len(EmbeddingTable.load(tmp_path / "out")) == 7
     words = ["predict", str(run), "--data", str(data), "--out", str(tmp_path / "answers") + "/"]
     assert main(words) == 1
@@ -665,15 +665,16 @@ def test_processes_wait_for_the_one_that_calibrates(
         return open_decider(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(process, "open_decider", opened)
-    monkeypatch.setattr(process, "_PAUSE_S", 0)
+    monkeypatch.setattr(shared_decider, "open_decider", opened)
+    monkeypatch.setattr(shared_decider, "_PAUSE_S", 0)
     answers = job(run, photos, tmp_path / "out", what="predict")
     with pytest.raises(FolderInUseError, match=r"^in use$"):
         run_process(answers)  # the only process does not wait
     assert run_process(answers, Place(1, 2)).written == SIZE
     assert tries == 3
     tries = -1000
-    monkeypatch.setattr(process, "_PATIENCE_S", 0)
-    with pytest.raises(FolderInUseError, match=r"process 0 of 2 .*run 'labeltree calibrate .*run' before"):
+    monkeypatch.setattr(shared_decider, "_PATIENCE_S", 0)
+    with pytest.raises(FolderInUseError, match=r"has waited .*run 'labeltree calibrate .*run' before"):
         run_process(answers, Place(0, 2))
 
 

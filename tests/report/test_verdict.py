@@ -11,6 +11,7 @@ import torch
 from html_page import Page
 from report_inputs import SMALL, random_table
 
+from labeltree.api import evaluate as evaluate_file
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, compare, evaluate, tree_errors
 from labeltree.evaluation.comparing.comparison import Comparison
 from labeltree.evaluation.outcomes import Outcomes
@@ -18,8 +19,8 @@ from labeltree.report.comparison_words import comparison_verdict, short_comparis
 from labeltree.report.evaluation_case import EvaluationCase, evaluate_case
 from labeltree.report.next_steps import NextStep, steps_text
 from labeltree.report.verdict import evaluation_verdict
-from labeltree.runs import RunFolder
-from labeltree.taxonomy import Taxonomy
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 from labeltree.taxonomy.naming import last_names
 
 TREE = Taxonomy.from_paths(SMALL)
@@ -147,6 +148,28 @@ def test_the_report_says_what_the_terminal_says(tmp_path: Path) -> None:
         {" ".join(row.split()) for row in text.splitlines()} for text in (done.short, done.headline)
     )
     assert short < full
+
+
+@pytest.mark.slow
+def test_suspects_are_offered_where_they_can_be_looked_for(tmp_path: Path) -> None:
+    """Labels are judged in a tree, and on the taxonomy that they are of."""
+
+    def offered(tree: TaxonomyDAG | Taxonomy, name: str) -> list[str]:
+        tree.save(tmp_path / f"{name}.json")
+        options = {"out": tmp_path / "out", "resamples": 0}
+        done = evaluate_file(embeddings=tmp_path / "t.npz", taxonomy=tmp_path / f"{name}.json", **options)
+        return [step.command.replace(str(tmp_path), "") for step in done.steps[:-1]]
+
+    leaves = ["a/x", "a/y", "b/z"]
+    tree = Taxonomy.from_paths(leaves)
+    table = EmbeddingTable(torch.eye(3).repeat(20, 1), tree.encode(leaves).repeat(20))
+    table.save(tmp_path / "t.npz")
+    assert offered(tree, "tree") == ["labeltree suspects --embeddings /t.npz --taxonomy /tree.json"]
+    dag = TaxonomyDAG(["root", "a", "x", "y", "b", "z"], [[], [0], [1, 4], [1], [0], [4]])
+    assert offered(dag, "dag") == []
+    tree.save(tmp_path / "t.taxonomy.json")
+    other = Taxonomy.from_paths(["a/x", "a/y", "c/z"])
+    assert offered(other, "other") == ["labeltree suspects --embeddings /t.npz"]
 
 
 def test_long_commands_have_their_purpose_below() -> None:

@@ -29,7 +29,7 @@ from labeltree.serving.explorer.explorer_pictures import Pictures
 from labeltree.serving.explorer.maps import _LANDMARKS, Maps, compute_map
 from labeltree.serving.explorer.node_facts import count_below, facts_of_node
 from labeltree.serving.explorer.open_explorer import explore
-from labeltree.serving.explorer.review_decisions import Conflict, Decision
+from labeltree.serving.explorer.review_decisions import Conflict, Decision, Kept
 from labeltree.serving.guard import Guard, host_of
 
 HEAD = "sample,label,suggested,decision\n"
@@ -598,6 +598,20 @@ def test_the_queue_goes_on_after_a_suspect(client: TestClient) -> None:
     assert post(client, id="sample 000", action="keep", seen="").status_code == 200
     assert rows(after=0) == [12]
     assert client.get("/api/review?after=5").status_code == 422
+
+
+def test_a_search_that_ends_meanwhile_leaves_a_page_whole(show: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page is of the suspects that it began with; another thread brings new ones when it likes."""
+
+    class Slow(dict[str, Decision]):
+        def __contains__(self, sample: object) -> bool:
+            show.take_suspects([])
+            return False
+
+    monkeypatch.setattr(show.review, "read", lambda: Kept(Slow()))
+    page = show.review_page("open", 0, 0, 20)
+    assert ([item.sample.row for item in page.items], page.total) == ([0, 12], 2)
+    assert show.review_page("open", 0, 0, 20).total == 0
 
 
 def test_suspects_are_read_in_their_order(tmp_path: Path) -> None:

@@ -37,16 +37,17 @@ def suspects(options: SuspectsOptions) -> Suspects:
     """
     from labeltree.curation.suspects import check_free, write_suspects
     from labeltree.curation.table_suspects import find_table_suspects
+    from labeltree.data.object_stores import local_copy
     from labeltree.decisions.classifiers import features_as_embeddings
     from labeltree.runs import RunFolder
 
     if options.out is not None:
         check_free(options.out)  # before samples are embedded
-    if options.embeddings is not None and not Path(options.embeddings).exists():
+    what = local_copy(options.embeddings or as_place(options.what or ""))
+    if options.embeddings is not None and not Path(what).exists():
         raise options.refusal(f"`embeddings`: there is no file '{options.embeddings}'")
-    what = options.embeddings or options.what or ""
     table = _open_samples(what, options, progress=options.progress, verify=options.verify)
-    if RunFolder(as_place(what)).ridge.is_file():  # embeddings are solved from the labels, wrong ones, too
+    if RunFolder(what).ridge.is_file():  # embeddings are solved from the labels, wrong ones, too
         table = features_as_embeddings(table)
     suspected = find_table_suspects(table, options)
     if options.out is not None:
@@ -104,10 +105,11 @@ def label_next(options: LabelNextOptions) -> LabelNext:
 
 def _open_samples(what: RunPlace, options: SuspectsOptions | LabelNextOptions, **how: Any) -> EmbeddingTable:
     """The samples of a place, as `open_table` reads them; of embeddings alone a taxonomy may be named."""
+    from labeltree.data.object_stores import local_copy
     from labeltree.index import open_table
     from labeltree.runs import PartFolder
 
-    place = as_place(what)
+    place = local_copy(as_place(what))
     if options.taxonomy is not None and not (Path(place).is_file() or PartFolder(place).exists()):
         raise options.refusal(
             "`taxonomy` goes with embeddings, a file or a folder of parts; a run and an index have their own"

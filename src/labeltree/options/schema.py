@@ -208,6 +208,8 @@ class Options:
                 object.__setattr__(self, one.name, value := tuple(value))
             elif isinstance(value, str | os.PathLike) and one.takes_several_texts:
                 object.__setattr__(self, one.name, value := (value,))
+            elif isinstance(value, str) and one.hint in (Path, Path | None):
+                object.__setattr__(self, one.name, value := Path(value))
             try:
                 one.check(value)
             except ValueError as error:

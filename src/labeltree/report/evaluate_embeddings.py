@@ -18,10 +18,10 @@ from labeltree.index.index_sources import rows_of_embeddings
 from labeltree.metrics.search.ranking import repeated_rows
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.report.evaluation_case import Evaluated, EvaluationCase, evaluate_case
-from labeltree.report.next_steps import suspects_step
+from labeltree.report.next_steps import NextStep, suspects_step
 from labeltree.report.other_taxonomy import OtherTaxonomy
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
-from labeltree.taxonomy import Taxonomy, load_taxonomy
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy, load_taxonomy
 
 __all__ = ["evaluate_embeddings", "group_equal_rows"]
 
@@ -74,9 +74,28 @@ def _open_case(options: EvaluateOptions) -> EvaluationCase:
         corrections=corrections,
         other=other,
         remarks=[partial(EvaluationResult.with_notes, last=said, cautions=said)],
-        steps=[suspects_step(f"--embeddings {typed(embeddings)} --taxonomy {typed(file)}")],
+        steps=_suspects_steps(embeddings, own, judge, None if options.mapping else file),
         shown={"group_column": options.group_column},
     )
+
+
+def _suspects_steps(
+    embeddings: Path, own: Taxonomy | None, judge: AnyTaxonomy, file: str | Path | None
+) -> list[NextStep]:
+    """To look for labels that look wrong, on the taxonomy that the labels are of, if that is a tree.
+
+    Args:
+        embeddings: The table.
+        own: The taxonomy that lies beside it, if one does.
+        judge: The one that it was measured on.
+        file: Of that one; None where it is not that of the labels.
+    """
+    named = f"--embeddings {typed(embeddings)}"
+    if own is not None and own != judge:
+        return [suspects_step(named)]
+    if file is None or not isinstance(judge, Taxonomy):
+        return []
+    return [suspects_step(f"{named} --taxonomy {typed(file)}")]
 
 
 def group_equal_rows(table: EmbeddingTable, split: str) -> tuple[EmbeddingTable, str]:

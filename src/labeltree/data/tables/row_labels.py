@@ -30,6 +30,7 @@ __all__ = [
     "TableLabels",
     "cut_label",
     "label_nodes",
+    "split_label",
     "table_aspects",
 ]
 
@@ -107,13 +108,13 @@ def label_nodes(
         texts, crumbs = _without_breadcrumbs(cells.texts, taxonomy, separator)
         if names is not None and names.changes:
             rows = np.bincount(codes[codes >= 0], minlength=len(cells.texts)).tolist()
-            named = names.read([_path(text) for text in texts], rows, taxonomy=taxonomy)
+            named = names.read([split_label(text) for text in texts], rows, taxonomy=taxonomy)
             labels = [label or None for label in named.labels]
             if taxonomy is not None:  # a name is sought anywhere
                 labels = [join_path(label) if label else None for label in labels]
             notes, unused = tuple(named.notes), _coarser(named.reasons, columns, codes)
         else:
-            labels = texts if taxonomy is not None else [_path(text) for text in texts]
+            labels = texts if taxonomy is not None else [split_label(text) for text in texts]
         notes = (*notes, *crumbs)
     if len(columns) == 1 and (plain := _strip_bytes(labels)) is not None:
         labels = plain
@@ -154,7 +155,7 @@ def _strip_bytes(labels: list[Any]) -> list[Any] | None:
         return None
     texts = [label and (label if isinstance(label, str) else join_path(label))[2:-1] for label in labels]
     as_paths = any(isinstance(label, tuple) for label in labels)
-    return [text and _path(text) for text in texts] if as_paths else texts
+    return [text and split_label(text) for text in texts] if as_paths else texts
 
 
 def _compose_names(labels: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
@@ -227,14 +228,14 @@ def _without_breadcrumbs(
     return split, (note,)
 
 
-def _path(text: str) -> tuple[str, ...]:
+def split_label(text: str) -> tuple[str, ...]:
     """The names of a path; `n/a` is one name."""
     return (text,) if plain_name(text) in PLACEHOLDERS else split_path(text)
 
 
 def cut_label(label: Any, missing: MissingNames, rows: int = 1) -> Any:
     """Cut a label, a name or a path of names, before a missing name; None if nothing is left."""
-    path = _path(label) if isinstance(label, str) else label
+    path = split_label(label) if isinstance(label, str) else label
     left = missing.cut(path, rows)
     return label if len(left) == len(path) else left or None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,17 +17,18 @@ import torch
 from torch import Tensor
 
 from labeltree.data.streaming import StreamedSample
-from labeltree.errors import DataError, TaxonomyError
+from labeltree.data.table_columns import cell_text
+from labeltree.errors import DataError
 from labeltree.inference.bulk.encode_samples import BATCH, SampleEncoder, read_or_reason
 from labeltree.inference.bulk.job import BulkJob
 from labeltree.inference.bulk.part_rows import AnswerRows, EmbeddingRows, Encoded, Rows
+from labeltree.inference.bulk.run_labels import MISSING, UNKNOWN, RunLabels
+from labeltree.inference.bulk.shared_decider import open_shared_decider
 from labeltree.inference.calibrate_run import about_run
 from labeltree.inference.opened_model import OpenedModel
 from labeltree.ridge import Moments
 from labeltree.runs import RunFolder
-from labeltree.taxonomy.naming import join_path, split_path
-from labeltree.taxonomy.placeholders import MissingNames
-from labeltree.taxonomy.versions.between_versions import LabelsOfBoth
+from labeltree.taxonomy.naming import join_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["BatchModel"]
 
 _opening = Lock()
+_log = logging.getLogger("labeltree.inference")
 
 
 class BatchModel:
@@ -49,15 +52,17 @@ class BatchModel:
             texts, texts; for one on vectors, lists of numbers.
         what: `predict` or `embed`.
         name: The column whose values are the `sample` of a row; None = paths and texts themselves, else null.
-        labels: The column of labels, names or paths `a/b/c`; None = there are none.
+        labels: The column of labels, names or paths `a/b/c`, which are read as the run's table is; None =
+            there are none.
         image_folder: The folder that paths are relative to; None = the working directory, here and now.
         **options: Fields of `labeltree.inference.bulk.BulkJob`, such as `coverage=0.95`, `features=True`, or
-            `workers=4` threads that decode images (by default 1).
+            `workers=4` threads that decode images (by default 1). Files that they name are looked for from
+            the working directory, here and now.
 
     Raises:
         RunError: If the folder is not a finished run.
         TypeError: If there is no such option.
-        ValueError: If an option is not valid.
+        ValueError: If an option is not valid, or does not go with batches, as `per` and `explained`.
     """
 
     def __init__(
@@ -72,6 +77,11 @@ class BatchModel:
         **options: Any,
     ) -> None:
         folder = os.path.abspath(RunFolder(run).require().path)
+        for option in filter(options.get, ("per", "explained")):
+            raise ValueError(f"{option} does not go with batches; leave it out")
+        for option in ("taxonomy", "mapping", "cost"):
+            if options.get(option) not in (None, "tree", "edges"):
+                options[option] = os.path.abspath(os.path.expanduser(options[option]))
         labelled = labels is not None
         self._job = BulkJob(folder, "", "", what, labelled=labelled, **{"workers": 1, **options})
         self._column = column
@@ -113,7 +123,9 @@ class BatchModel:
     def moments(self, batch: Any, frequencies: Tensor | None = None) -> Moments:
         """The sums of the features of labelled samples, from which the exact head is solved.
 
-        Those of batches add up to those of all samples, by `+`.
+        Those of batches add up to those of all samples, by `+`. Samples without a label, or that cannot be
+        read, are left out, and those whose label the taxonomy lacks with a warning; the `counts` of the sums
+        say how many are in them.
 
         Args:
             batch: As above.
@@ -144,9 +156,9 @@ class BatchModel:
             for start in range(0, len(cells), size):
                 part = slice(start, start + size)
                 yield opened.encoder.encode(
-                    [_text(value) for value in names[part]],
+                    [_text(value) if self._name is None else _write_name(value) for value in names[part]],
                     list(pool.map(read, cells[part])),
-                    [opened.label(_text(value)) for value in labels[part]],
+                    [opened.label(_label_text(value, self._labels)) for value in labels[part]],
                 )
 
 
@@ -167,11 +179,11 @@ class _Opened:
         self.rows: Rows = (
             EmbeddingRows(job, run, about_run(run, "embeddings"), job.labelled)
             if job.what == "embed"
-            else AnswerRows(job, self.model.decider, job.labelled)
+            else AnswerRows(job, open_shared_decider(run, job.classifier), job.labelled)
         )
         self.schema = _plain(self.rows.schema)
-        self._taxonomy = run.taxonomy if run.change is None else LabelsOfBoth(run.change.mapping).taxonomy
-        self._missing = MissingNames(run.recipe.missing_labels or ())
+        self._labels = RunLabels(run, "one") if job.labelled else None
+        self._warned = False
 
     def content(self, column: str, folder: str, cell: Any) -> Any:
         """The pixels, the text or the vector of a cell.
@@ -182,6 +194,8 @@ class _Opened:
         modality = self.model.network.modality
         if isinstance(cell, bytearray | memoryview):  # of Spark
             cell = bytes(cell)
+        if isinstance(cell, os.PathLike):
+            cell = os.fspath(cell)
         if _is_missing(cell):
             raise DataError(f"its '{column}' is empty")
         if modality == "text" and isinstance(cell, str):
@@ -196,13 +210,14 @@ class _Opened:
 
     def label(self, text: str | None) -> tuple[str | None, int]:
         """The text of a label and its node, −1 where it is missing or no label of the taxonomy."""
-        path = self._missing.cut(split_path(text), 0) if text else ()
-        if not path:
-            return None, -1
-        try:
-            return join_path(path), int(self._taxonomy.encode([tuple(path)])[0])
-        except TaxonomyError:
-            return join_path(path), -1
+        path = self._labels.split(text) if text and self._labels is not None else ()
+        if not path or self._labels is None:
+            return None, MISSING
+        node = self._labels.find(path)
+        if node == UNKNOWN and not self._warned:
+            self._warned = True
+            _log.warning("the run's taxonomy lacks '%s'; such labels count as missing", join_path(path))
+        return join_path(path), max(node, MISSING)
 
 
 @lru_cache(2)
@@ -232,15 +247,43 @@ def _cells(batch: Any, column: str) -> list[Any]:
     names = list(getattr(getattr(batch, "schema", None), "names", batch))
     if column not in names:
         raise DataError(f"the batch has no column '{column}'; it has {', '.join(map(str, names)) or 'none'}")
+    if names.count(column) > 1:
+        raise DataError(f"the batch has {names.count(column)} columns '{column}'; leave one")
     values = batch[column]
     return values.to_pylist() if hasattr(values, "to_pylist") else list(values)
 
 
 def _text(value: Any) -> str | None:
-    """A name or a label as text; None where it is missing, or an image."""
-    if isinstance(value, str | int | float | np.number) and not _is_missing(value):
-        return str(value).encode("utf-8", "backslashreplace").decode()
-    return None
+    """A name or a label as text, as in a table; None where it is missing, or an image."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, str | int | float | os.PathLike) or _is_missing(value):
+        return None
+    text = os.fspath(value) if isinstance(value, os.PathLike) else cell_text(value)
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode()
+
+
+def _write_name(value: Any) -> str | None:
+    """A name of a sample as text, whatever it is, such as a date; None where it is missing."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
+    if _is_missing(value):
+        return None
+    return _text(value) or str(value)
+
+
+def _label_text(value: Any, column: str | None) -> str | None:
+    """A label as text; None where it is missing.
+
+    Raises:
+        DataError: If it is something else than a name or a path.
+    """
+    text = _write_name(value) if isinstance(value, bytes) else _text(value)
+    if text is None and not _is_missing(value):
+        raise DataError(
+            f"the column '{column}' has a {type(value).__name__} as a label; give names, or paths a/b/c"
+        )
+    return text
 
 
 def _is_missing(value: Any) -> bool:

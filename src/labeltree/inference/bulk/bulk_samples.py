@@ -6,13 +6,12 @@ import hashlib
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from labeltree.data.biology.rank_gaps import LabelFinder
 from labeltree.data.image_rules import ImageRule
-from labeltree.data.names.label_names import LabelNames
 from labeltree.data.object_stores import local_copy
 from labeltree.data.shards.finding import find_shards
 from labeltree.data.shards.parquet import class_names
@@ -21,16 +20,13 @@ from labeltree.data.source import SPLIT_NAMES, SPLITS
 from labeltree.data.streaming import StreamedSample, count_samples, stream_samples
 from labeltree.data.table_columns import DataTable, read_header, settings_of_another
 from labeltree.data.tables.label_columns import ZERO_OR_ONE, find_label_columns
-from labeltree.data.tables.row_labels import cut_label
-from labeltree.errors import DataError, TaxonomyError
+from labeltree.errors import DataError
 from labeltree.file_kinds import PARQUET, is_table_file
+from labeltree.inference.bulk.run_labels import MISSING, UNKNOWN, RunLabels
 from labeltree.inference.load_run import TrainedRun
 from labeltree.safe_files import Reader, read_text
-from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, spaced_path
-from labeltree.taxonomy.naming import join_path, split_path
-from labeltree.taxonomy.placeholders import MissingNames
+from labeltree.taxonomy.naming import join_path
 from labeltree.taxonomy.ranks import Ranks
-from labeltree.taxonomy.versions.between_versions import LabelsOfBoth
 
 __all__ = ["BulkSamples"]
 
@@ -60,9 +56,6 @@ class BulkSamples:
     def __init__(self, run: TrainedRun, data: str, labelled: bool = True) -> None:
         self._run = run
         self._data = data = local_copy(data)
-        self._missing = MissingNames(run.recipe.missing_labels or ())
-        self._known: dict[Any, int] = {}
-        self._taxonomy = run.taxonomy if run.change is None else LabelsOfBoth(run.change.mapping).taxonomy
         path = Path(data).expanduser()
         chosen = run.recipe.table.columns
         # several labels, votes, or labels that stand in rows above: nothing to stream
@@ -93,13 +86,6 @@ class BulkSamples:
         self.labelled = labelled and (self._folder or bool(self._labels))
         self._several = table is not None and len(self._labels) > 1
         self._ranks = Ranks(self._labels, [] if table is None else table.columns)
-        versions = [run.taxonomy] if run.change is None else [run.change.mapping.old, run.taxonomy]
-        self._finders = [LabelFinder(taxonomy) for taxonomy in versions]
-        table_settings = run.recipe.table
-        self._separator = table_settings.separator
-        self._names = LabelNames()
-        if self.labelled and not self._folder:
-            self._names = LabelNames(table_settings.names or "exact", table_settings.synonyms)
         self.seeks = self._shards is not None and self._shards.kind == "parquet"
 
     def stream(self, skip: int = 0) -> Iterator[StreamedSample]:
@@ -127,10 +113,13 @@ class BulkSamples:
         path = self._path(sample)
         if not path:
             return None, -1, False
-        if path not in self._known:
-            self._known[path] = self._node(path)
-        node = self._known[path]
-        return join_path(path), max(node, -1), node < -1
+        of_split = self._folder and (path[0].lower() in SPLITS or path[0].lower() in SPLIT_NAMES)
+        node = self._finder.find(path, path[1:]) if of_split else self._finder.find(path)
+        return join_path(path), max(node, MISSING), node == UNKNOWN
+
+    @cached_property
+    def _finder(self) -> RunLabels:
+        return RunLabels(self._run, "folders" if self._folder else "several" if self._several else "one")
 
     def _path(self, sample: StreamedSample) -> tuple[str, ...]:
         if self._folder:
@@ -147,20 +136,7 @@ class BulkSamples:
             return tuple(name for name in self._ranks.label_of(self._labels, cells) if name)
         names = (self._text(column, sample.fields.get(column)) for column in self._labels)
         text = next((text for text in names if text), None)
-        return self._path_of_text(text) if text else ()
-
-    def _path_of_text(self, text: str) -> tuple[str, ...]:
-        """The names of a label in one column; see `separator` of `open_table`."""
-        separator = self._separator
-        if (
-            separator not in (None, "none", "/")
-            and (crumb_lists := breadcrumbs_of([text], separator)) is not None
-        ):
-            return crumb_lists.paths[0]
-        path = split_path(text)
-        crumbs = spaced_path(text)
-        plain = separator is not None or len(crumbs) == 1 or self._taxonomy.follow(path) is not None
-        return path if plain or self._taxonomy.follow(crumbs) is None else crumbs
+        return self._finder.split(text) if text else ()
 
     def _text(self, column: str, value: str | None) -> str | None:
         """A cell; whole numbers that stand for named classes become names."""
@@ -170,35 +146,6 @@ class BulkSamples:
         if not value.isdecimal():
             return None if value.startswith("-") else value
         return names[int(value)] if int(value) < len(names) else value
-
-    def _node(self, path: tuple[str, ...]) -> int:
-        """The node of a label; −1 if it is missing, −2 if the taxonomy lacks it."""
-        tries = [path]
-        if self._folder and (path[0].lower() in SPLITS or path[0].lower() in SPLIT_NAMES):
-            tries.append(path[1:])  # the folder of a split
-        for names in tries:
-            label = cut_label(names, self._missing, 0) if names else None
-            if label is None:
-                return -1
-            try:
-                return int(self._taxonomy.encode([label])[0])
-            except TaxonomyError:
-                continue
-        read: list[tuple[str, ...]] = []
-        for names in tries if self._names.changes else ():
-            (clean,) = self._names.read([names], [1], taxonomy=self._taxonomy, whole=False).labels
-            label = cut_label(clean, self._missing, 0) if clean else None
-            node = -1 if label is None else self._taxonomy.follow(label)
-            if node is not None:
-                return node
-            read.append(tuple(name for name in clean if name))
-        path = next(iter(read), path)
-        if self._several:  # a name between given ones may be missing
-            for finder in self._finders:
-                known = finder.find(path)
-                if known is not None:
-                    return int(self._taxonomy.encode([known])[0])
-        return -2
 
     def _text_settings(self, path: Path) -> dict[str, Any]:
         """The encoding and the sheet of the run's table, for the samples as far as they need them."""

@@ -130,7 +130,8 @@ class BulkDone:
             )
         some = [f"{self.unreadable:,} of them unreadable"] if self.unreadable else []
         if self.unknown_labels:
-            some.append(f"{self.unknown_labels:,} with labels that the run's taxonomy does not have")
+            labels = "a label" if self.unknown_labels == 1 else "labels"
+            some.append(f"{self.unknown_labels:,} with {labels} that the run's taxonomy does not have")
         said = ", ".join([f"{self.samples:,} sample{'s' * (self.samples != 1)}", *some])
         if not self.written:
             return f"{said}: {self.out} was complete already"

@@ -17,13 +17,14 @@ import numpy as np
 import torch
 
 from labeltree.data.streaming import StreamedSample
-from labeltree.errors import DataError, FolderInUseError, typed
+from labeltree.errors import DataError
 from labeltree.inference.bulk.bulk_samples import BulkSamples
 from labeltree.inference.bulk.encode_samples import BATCH, SampleEncoder
 from labeltree.inference.bulk.job import BulkDone, BulkJob
 from labeltree.inference.bulk.likeness import tell_drift
 from labeltree.inference.bulk.part_rows import AnswerRows, EmbeddingRows, Rows
-from labeltree.inference.calibrate_run import Decider, about_run, open_decider
+from labeltree.inference.bulk.shared_decider import open_shared_decider
+from labeltree.inference.calibrate_run import about_run, open_decider
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.other_version import run_on
 from labeltree.inference.run_classifiers import other_report
@@ -36,7 +37,6 @@ __all__ = ["Place", "run_of", "run_process"]
 
 _CHUNK = 16  # images that a thread decodes at a time
 _AHEAD = 2  # batches that are decoded ahead, beyond what the threads have at hand
-_PATIENCE_S, _PAUSE_S = 3600, 1.0  # while another process of the job calibrates the run
 
 Array = np.ndarray[Any, Any]
 
@@ -91,7 +91,8 @@ def run_process(
         about, digest = about_run(run, "embeddings"), run.weights_digest
         rows = EmbeddingRows(job, run, about, samples.labelled)
     else:
-        decider = _decider(run, job, place)
+        opened = open_decider if place.world == 1 else open_shared_decider
+        decider = opened(run, job.classifier)
         rows = AnswerRows(job, decider, samples.labelled)
         about, digest = rows.about, decider.digest
         other = None if run.base is not None else other_report(run.folder.path, decider.chosen)
@@ -152,24 +153,6 @@ def run_of(job: BulkJob) -> TrainedRun:
     check_version(job.taxonomy, job.mapping)
     run = load_run(job.run, own_data=False)
     return run if job.taxonomy is None else run_on(run, job.taxonomy, job.mapping)
-
-
-def _decider(run: TrainedRun, job: BulkJob, place: Place) -> Decider:
-    """The run with its decision rule; if it must be calibrated first, one process does, the others wait."""
-    until = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            return open_decider(run, job.classifier)
-        except FolderInUseError as error:
-            if place.world == 1:
-                raise
-            if time.monotonic() >= until:
-                raise FolderInUseError(
-                    f"{error}; process {place.rank} of {place.world} has waited "
-                    f"{_PATIENCE_S / 60:.0f} minutes for the run to be calibrated: run "
-                    f"'labeltree calibrate {typed(job.run)}' before"
-                ) from error
-            time.sleep(_PAUSE_S)
 
 
 @dataclass(frozen=True)

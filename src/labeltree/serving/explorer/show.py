@@ -98,7 +98,6 @@ class Show:
             self.review.kept = self._keep_decisions()
         self.review.suspects = suspects
         self._suspects = {suspect.row: suspect for suspect in suspects}
-        self._ranks = {suspect.row: rank for rank, suspect in enumerate(suspects)}
 
     def search_state(self) -> SuspectSearchInfo:
         """How far the search for suspects is."""
@@ -310,15 +309,17 @@ class Show:
         """
         it, decisions = self.collection, self.review.read().decisions
         end = int(it.taxonomy.subtree_end[node])
-        suspects = [s for s in self.review.suspects if node == 0 or node <= it.nodes[s.row] < end]
+        every = self.review.suspects  # once, as a search may bring others meanwhile
+        ranks = {suspect.row: rank for rank, suspect in enumerate(every)}
+        suspects = [s for s in every if node == 0 or node <= it.nodes[s.row] < end]
         decided = [str(it.ids[s.row]) in decisions for s in suspects]
-        if after is not None and after not in self._ranks:
+        if after is not None and after not in ranks:
             raise DataError(f"row {after} is not a suspect; give the row of one, or none")
-        from_rank = -1 if after is None else self._ranks[after]
+        from_rank = -1 if after is None else ranks[after]
         wanted = [
             s
             for s, done in zip(suspects, decided, strict=True)
-            if (state == "all" or done == (state == "decided")) and self._ranks[s.row] > from_rank
+            if (state == "all" or done == (state == "decided")) and ranks[s.row] > from_rank
         ]
         return ReviewPage(
             total=len(suspects),

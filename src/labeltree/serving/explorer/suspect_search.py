@@ -86,8 +86,8 @@ def index_suspects(index: Index, collection: Collection, progress: Progress) -> 
     """
     if index.model is not None and RunFolder(index.model).ridge.is_file():
         raise DataError(
-            f"the embeddings of this index are solved from its labels, wrong ones, too; 'labeltree suspects "
-            f"{Path(index.model).name}' compares features, and --suspects FILE shows what it finds"
+            "the embeddings of this index are solved from its labels, wrong ones, too; 'labeltree suspects' "
+            f"of the run '{Path(index.model).name}' compares features, and --suspects FILE shows its table"
         )
     options = SuspectsOptions(index.where, progress=progress)
     suspected = find_table_suspects(open_table(index.where, progress=progress), options)
