@@ -54,7 +54,7 @@ def cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def measure(file: Path, trainable: str, seed: int) -> str:
+def describe_run(file: Path, trainable: str, seed: int) -> str:
     """A line on a run: its CPU seconds, right answers and MAP@R."""
     run = file.with_name(f"{file.stem}-{trainable}-{seed}")
     command = [sys.executable, "-m", "labeltree"]
@@ -82,4 +82,4 @@ if __name__ == "__main__":
         written = write_texts(name, options.folder)
         for seed in options.seeds:
             for trainable in ("head", "all"):
-                print(measure(written, trainable, seed), flush=True)
+                print(describe_run(written, trainable, seed), flush=True)

@@ -943,6 +943,7 @@ def test_numbers_with_gaps_are_no_codes(tmp_path: Path) -> None:
 OUTLINES = {
     "boxes.txt": "- [x] tool\n  - [ ] saw\n    - [x] bow saw\n- [ ] toy\n  - [ ] kite\n",
     "headings.md": "# tool\n\n## **saw**\n\n- [bow saw](bow.md)\n\n# toy\n\n- kite\n",
+    "dashes.txt": "things\n-- tool\n---- saw\n------ bow saw\n-- toy\n\n---- kite\n",
     "headings.txt": "# tool\n## saw\n### bow saw\n# toy\n## kite\n",
     "lists.json": '[["tool", "saw", "bow saw"], ["toy", "kite"]]',
     "texts.json": '["tool/saw/bow saw", "tool/saw", "toy/kite"]',

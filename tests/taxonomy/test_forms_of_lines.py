@@ -82,3 +82,10 @@ def test_confidences_are_no_names(tmp_path: Path, name: str, caplog: pytest.LogC
 def test_names_without_tabs(tmp_path: Path) -> None:
     with pytest.raises(TaxonomyError, match=r"line 2 has a tab, .*name the file \.tsv"):
         read(tmp_path, "list.txt", "saw\nbow saw\tx\nkite\n")
+
+
+@pytest.mark.parametrize("name", ["words.tree", "words.txt"])
+def test_numbers_of_the_lines_of_parents(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert paths(read(tmp_path, name, "tool -1\nsaw 0\ntoy -1\nbow saw 1\nkite 2\n")) == PLACES
+    assert "the number of its parent's line" in caplog.text
+    assert paths(read(tmp_path, "list.txt", "saw 0\nkite 1\nbow saw 2\n")) == FLAT

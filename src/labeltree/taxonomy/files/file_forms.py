@@ -46,6 +46,7 @@ from labeltree.taxonomy.files.line_forms import (
     entries_from_is_a,
     entries_from_numbered_names,
     entries_from_pairs,
+    entries_from_parent_numbers,
     entries_from_tight_paths,
     entries_from_tree_numbers,
     has_numbered_names,
@@ -369,6 +370,7 @@ FORMS = (
     ),
     FileForm("id-paths", "3237 - Animals > Live Animals", _LINES, entries_from_ids_and_paths),
     FileForm("tree-numbers", "Breast;A01.236", _LINES, entries_from_tree_numbers),
+    FileForm("is-a", "animal -1, bird 0", (*_LINES, ".tree"), entries_from_parent_numbers),
     FileForm("is-a", "lines of parent and child", _LINES, entries_from_is_a),
     FileForm(
         "class-index",

@@ -18,6 +18,7 @@ from labeltree.taxonomy.files.entries import (
     below_one_root,
     entries_from_edges,
     entries_from_paths,
+    entries_of_tree,
 )
 from labeltree.taxonomy.files.json_objects import entries_of_numbered
 from labeltree.taxonomy.files.json_records import is_one_tree
@@ -31,6 +32,7 @@ __all__ = [
     "entries_from_is_a",
     "entries_from_numbered_names",
     "entries_from_pairs",
+    "entries_from_parent_numbers",
     "entries_from_tight_paths",
     "entries_from_tree_numbers",
     "has_numbered_names",
@@ -46,6 +48,7 @@ _PATENT_BEFORE = re.compile(r"([A-HY](?:\d\d(?:[A-Z](?:\s*\d{1,4}(/)\d{2,6})?)?)
 _ORDER_FILE = re.compile(r"\d{5} ([A-Z]\w{2,6}) +[01] (.{60}) (.+)")  # ICD-10-CM's order file
 _NUMBER_BEFORE = re.compile(r"(\d+)\s+(.+)")
 _NUMBER_AFTER = re.compile(r"(.*\D)[\s,;]+(\d+)")
+_PARENT_NUMBER = re.compile(r"(.*\S)\s+(-1|\d{1,9})")
 _WORDNET_ID = re.compile(r"[nvars]\d{8}")
 _WORDNET_BEFORE = re.compile(r"([nvars]\d{8})\s+(.+)")
 _MARKS = ("\u2192", "->", "=>", ">", "|", ";", "\t", "::", "\\", "~")
@@ -214,6 +217,28 @@ def _is_a_edges(pairs: Sequence[Sequence[str]]) -> tuple[list[tuple[str, str]], 
         return None
     edges, order, _ = max(able, key=lambda one: one[2])
     return edges, order
+
+
+# animal -1; bird 0
+
+
+def entries_from_parent_numbers(file: OpenedFile) -> Entries | None:
+    """Read lines of a name and the number of its parent's line, from 0, as in Darknet's trees; -1 for none.
+
+    None if a line is something else.
+    """
+    lines = file.lines_below_comments
+    matches = [_PARENT_NUMBER.fullmatch(line.strip()) for _, line in lines]
+    read = [(match[1], int(match[2])) for match in matches if match is not None]
+    if len(read) < max(len(matches), _FEWEST) or not all(above < at for at, (_, above) in enumerate(read)):
+        return None
+    names, parents = [name for name, _ in read], [above for _, above in read]
+    if parents.count(-1) > 0.5 * len(parents):
+        return None
+    if parents.count(-1) > 1 and file.root_name is not None:
+        names, parents = [file.root_name, *names], [-1, *(above + 1 for above in parents)]
+    file.note("each line is a name and the number of its parent's line, from 0 on")
+    return entries_of_tree(names, parents)
 
 
 # Pets>Birds>Cages

@@ -1,6 +1,7 @@
 """Outlines: lines below others by their indentation, with bullets, or drawn as `tree` draws folders."""
 
 import itertools
+import math
 import re
 from typing import NamedTuple
 
@@ -86,7 +87,7 @@ def _lines(file: OpenedFile) -> list[_Line]:
         lines[0] = lines[0]._replace(name=file.root_name)
     if not drawn and (steps := _runs(lines)) is not None:
         return [
-            _Line(line.number, _STEP * step, line.name[step:].strip())
+            _Line(line.number, _STEP * step, _RUN.sub("", line.name, count=1).strip())
             for line, step in zip(lines, steps, strict=True)
         ]
     bullets = [_BULLET.match(line.name) for line in lines]
@@ -106,8 +107,10 @@ def _runs(lines: list[_Line]) -> list[int] | None:
     steps = [len(match[0]) if match is not None else 0 for match in matches]
     if len(marks) != 1 or max(steps) < 2 or any(line.indent for line in lines):
         return None
-    rises = [after - before for before, after in itertools.pairwise(steps)]
     named = all(line.name[step:].strip() for line, step in zip(lines, steps, strict=True))
+    each = math.gcd(*steps)  # -- Birds below Animals, and ---- Owls below these
+    steps = [step // each for step in steps]
+    rises = [after - before for before, after in itertools.pairwise(steps)]
     return steps if named and steps[0] == min(steps) and max(rises, default=0) == 1 else None
 
 
