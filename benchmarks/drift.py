@@ -16,7 +16,8 @@ import numpy as np
 import torch
 
 from labeltree.decisions.drift import DriftRule
-from labeltree.inference.calibrate_run import Decider, open_decider
+from labeltree.inference.calibrate_run import open_decider
+from labeltree.inference.decider import Decider
 from labeltree.inference.named_samples import open_other
 from labeltree.runs import EmbeddingTable
 

@@ -18,7 +18,7 @@ from labeltree.data import open_source
 from labeltree.data.streaming import stream_samples
 from labeltree.data.table_columns import DataTable, read_header, text_batches
 from labeltree.data.table_forms import record_tables, text_tables
-from labeltree.data.tables.label_evidence import LabelEvidence
+from labeltree.data.tables.multi_label import LabelEvidence
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 

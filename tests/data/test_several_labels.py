@@ -8,7 +8,7 @@ import torch
 
 from labeltree.data import make_splits, open_source, summarize
 from labeltree.data.opening_sources import with_missing_labels
-from labeltree.data.tables.label_evidence import LabelEvidence
+from labeltree.data.tables.multi_label import LabelEvidence
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 

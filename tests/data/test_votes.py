@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeltree.data import open_source
-from labeltree.data.tables.label_evidence import LabelEvidence
+from labeltree.data.tables.multi_label import LabelEvidence
 from labeltree.data.tables.votes import agreed_nodes, vote_note
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy

@@ -22,7 +22,7 @@ from labeltree.cli.main import main
 from labeltree.decisions import Calibrator, Promise
 from labeltree.decisions.rule import Fitted
 from labeltree.errors import DataError, RunError
-from labeltree.inference.calibrate_run import Decider
+from labeltree.inference.decider import Decider
 from labeltree.inference.export.export_folder import export_model
 from labeltree.inference.export.export_labels import labels
 from labeltree.inference.load_run import load_run

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # each function imports what it needs: a service that loads a
     from labeltree.data import DataSummary
     from labeltree.inference.answers.answered import Answered
     from labeltree.inference.bulk import BulkDone
-    from labeltree.inference.calibrate_run import Decider
+    from labeltree.inference.decider import Decider
     from labeltree.inference.embed_run import Embedded
     from labeltree.inference.extend import Extension
     from labeltree.inference.merging import Merged

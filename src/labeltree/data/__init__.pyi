@@ -24,7 +24,7 @@ from labeltree.data.source import ImageStore, Source
 from labeltree.data.splits import hold_out_fold, make_splits
 from labeltree.data.stratified import make_folds, split_by_group
 from labeltree.data.streaming import StreamedSample, count_samples, stream_samples
-from labeltree.data.tables.label_evidence import LabelEvidence
+from labeltree.data.tables.multi_label import LabelEvidence
 from labeltree.data.tables.table_source import column_names, is_data_table, table_labels
 from labeltree.data.views import TextViews, ViewGenerator
 from labeltree.data.views.generator import channel_statistics

@@ -17,7 +17,7 @@ from labeltree.data.names.cleaning import Names
 from labeltree.data.object_stores import is_remote, local_copy
 from labeltree.data.shards.finding import find_shards
 from labeltree.data.source import Source
-from labeltree.data.tables.label_evidence import LabelEvidence
+from labeltree.data.tables.multi_label import LabelEvidence
 from labeltree.data.tables.table_source import open_shards, open_table
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.data.vectors.vectors_of_others import is_clip_folder

@@ -8,7 +8,7 @@ from dataclasses import replace
 from labeltree.decisions import Answers
 from labeltree.decisions.evidence_for_answers import Neighbour, Step, find_evidence
 from labeltree.errors import RunError
-from labeltree.inference.calibrate_run import Decider
+from labeltree.inference.decider import Decider
 from labeltree.inference.training_samples import training_samples
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy

@@ -30,7 +30,8 @@ from labeltree.inference.by_name.named_classes import (
     with_names,
     worth_text,
 )
-from labeltree.inference.calibrate_run import Decider, fit_decider, open_decider
+from labeltree.inference.calibrate_run import fit_decider, open_decider
+from labeltree.inference.decider import Decider
 from labeltree.inference.extended_head import extended_head, scores_of_head
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.named_samples import open_other, seen_in_training

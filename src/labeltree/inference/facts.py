@@ -12,7 +12,8 @@ from typing import Any
 
 from labeltree.decisions.conformal import Promise, samples_needed
 from labeltree.errors import DataError, LabeltreeError
-from labeltree.inference.calibrate_run import Decider, open_decider
+from labeltree.inference.calibrate_run import open_decider
+from labeltree.inference.decider import Decider
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.public_settings import public_data, public_encoder
 from labeltree.runs import RunFolder

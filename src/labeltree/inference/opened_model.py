@@ -16,7 +16,8 @@ from labeltree.data import ArrayStore, Source
 from labeltree.data.images.decode import pixels_of
 from labeltree.errors import DataError
 from labeltree.file_kinds import is_data_file
-from labeltree.inference.calibrate_run import Decider, open_decider
+from labeltree.inference.calibrate_run import open_decider
+from labeltree.inference.decider import Decider
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.named_samples import (
     NamedSamples,

@@ -18,7 +18,8 @@ from labeltree.decisions.drift import FEWEST, Drift
 from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.errors import DataError, typed
 from labeltree.inference.answers.answered import Answered
-from labeltree.inference.calibrate_run import Decider, answer_scores_by, open_decider
+from labeltree.inference.calibrate_run import open_decider
+from labeltree.inference.decider import Decider, answer_scores_by
 from labeltree.inference.explain import explain
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.named_samples import (

@@ -15,7 +15,8 @@ from labeltree.data import Source
 from labeltree.data.source import CALIB
 from labeltree.errors import DataError, LabeltreeError, RunError
 from labeltree.evaluation import EvaluationResult
-from labeltree.inference.calibrate_run import Decider, open_decider
+from labeltree.inference.calibrate_run import open_decider
+from labeltree.inference.decider import Decider
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.named_samples import open_other, seen_in_training
 from labeltree.inference.reference import load_reference

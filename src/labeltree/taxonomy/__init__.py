@@ -6,8 +6,8 @@ from labeltree.taxonomy.relations import RelationTable, num_relations, relation_
 from labeltree.taxonomy.tree import Taxonomy
 from labeltree.taxonomy.version_history import Revision
 from labeltree.taxonomy.versions.change_entries import Change, Guess
-from labeltree.taxonomy.versions.compare_versions import TaxonomyMapping, diff
 from labeltree.taxonomy.versions.matching import Matching, match_nodes
+from labeltree.taxonomy.versions.taxonomy_mapping import TaxonomyMapping, diff
 
 __all__ = [
     "AnyTaxonomy",

@@ -265,7 +265,7 @@ class Objective(nn.Module):
       a loss that requires ratings sets `needs_ratings = True`.
 
     Where samples have several labels, `nodes` are those that a loss asks for by its attribute
-    `label_sets` (see `labeltree.losses.batch.Loss`); without one, their common ancestors.
+    `label_sets` (see `labeltree.losses.loss_base.Loss`); without one, their common ancestors.
 
     If samples have aspects, a loss with `takes_aspects = True` gets the aspects: their taxonomies as its
     `taxonomy`, and `nodes (n, A)`. All other losses get the labels.
@@ -377,7 +377,7 @@ class Objective(nn.Module):
 
     @property
     def reads_names(self) -> bool:
-        """Whether texts are the names of nodes, and not the samples' own; see `labeltree.losses.batch`."""
+        """Whether texts are the names of nodes, not the samples' own; see `labeltree.losses.loss_base`."""
         return any(getattr(term.loss, "reads_names", False) for term in self._terms)
 
     @property

@@ -128,7 +128,7 @@ class TableRecipe:
         Raises:
             DataError: If those that say how labels are read contradict each other.
         """
-        from labeltree.data.tables.label_evidence import (
+        from labeltree.data.tables.multi_label import (
             LabelEvidence,
         )  # the parser of the command line needs no data
 

@@ -31,7 +31,7 @@ from labeltree.data.source import CALIB, DIGEST_BYTES, SPLIT_NAMES, SPLITS, Sour
 from labeltree.data.table_columns import DataTable, read_header
 from labeltree.data.tables.fill_down import fill_columns
 from labeltree.data.tables.label_columns import LabelColumns, find_label_columns, usual_label_columns
-from labeltree.data.tables.label_evidence import LabelEvidence, check_columns, read_labels
+from labeltree.data.tables.multi_label import LabelEvidence, check_columns, read_labels
 from labeltree.data.tables.row_labels import TableLabels, label_nodes, table_aspects
 from labeltree.data.tables.sample_rows import SampleRows
 from labeltree.data.tables.table_samples import (

@@ -24,7 +24,7 @@ from labeltree.inference.bulk.job import BulkJob
 from labeltree.inference.bulk.part_rows import AnswerRows, EmbeddingRows, Encoded, Rows
 from labeltree.inference.bulk.run_labels import MISSING, UNKNOWN, RunLabels
 from labeltree.inference.bulk.shared_decider import open_shared_decider
-from labeltree.inference.calibrate_run import about_run
+from labeltree.inference.decider import about_run
 from labeltree.inference.opened_model import OpenedModel
 from labeltree.ridge import Moments
 from labeltree.runs import RunFolder

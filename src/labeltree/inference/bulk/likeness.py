@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.drift import DriftRule, Seen
-from labeltree.inference.calibrate_run import Decider
+from labeltree.inference.decider import Decider
 from labeltree.runs import EmbeddingTable
 
 __all__ = ["PartDraw", "tell_drift"]

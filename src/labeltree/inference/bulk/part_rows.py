@@ -16,7 +16,7 @@ from labeltree.decisions import Answers
 from labeltree.decisions.answers import holds_truth
 from labeltree.inference.bulk.job import BulkJob
 from labeltree.inference.bulk.likeness import PartDraw
-from labeltree.inference.calibrate_run import Decider
+from labeltree.inference.decider import Decider
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.predict import way_of_answering
 from labeltree.runs import EmbeddingTable

@@ -24,7 +24,8 @@ from labeltree.inference.bulk.job import BulkDone, BulkJob
 from labeltree.inference.bulk.likeness import tell_drift
 from labeltree.inference.bulk.part_rows import AnswerRows, EmbeddingRows, Rows
 from labeltree.inference.bulk.shared_decider import open_shared_decider
-from labeltree.inference.calibrate_run import about_run, open_decider
+from labeltree.inference.calibrate_run import open_decider
+from labeltree.inference.decider import about_run
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.other_version import run_on
 from labeltree.inference.run_classifiers import other_report

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from labeltree.errors import FolderInUseError, typed
-from labeltree.inference.calibrate_run import Decider, open_decider
+from labeltree.inference.calibrate_run import open_decider
+from labeltree.inference.decider import Decider
 from labeltree.inference.load_run import TrainedRun
 from labeltree.options.choices import ClassifierChoice
 

@@ -12,7 +12,7 @@ from labeltree.cache import new_folder
 from labeltree.checks import check_choice
 from labeltree.decisions.rule import rule_to_dict
 from labeltree.errors import RunError, typed
-from labeltree.inference.calibrate_run import Decider
+from labeltree.inference.decider import Decider
 from labeltree.inference.export.card import model_card
 from labeltree.inference.export.export_labels import labels, preprocessing, script, tokenizer_text
 from labeltree.inference.export.graph_files import need_onnx, write_onnx, write_program

@@ -8,7 +8,7 @@ from typing import Any
 from labeltree.data.images.decode import MAX_PIXELS, REDUCING_GAP, draft_side
 from labeltree.decisions.conformal import threshold_steps
 from labeltree.errors import RunError
-from labeltree.inference.calibrate_run import Decider
+from labeltree.inference.decider import Decider
 from labeltree.inference.export.model_graph import LEAST_TOKENS, most_tokens
 from labeltree.models.text_encoders.small_text import SmallTextEncoder
 from labeltree.models.text_encoders.text_transformer import TransformerEncoder

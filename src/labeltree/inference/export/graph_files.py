@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import RunError
-from labeltree.inference.calibrate_run import Decider
+from labeltree.inference.decider import Decider
 from labeltree.inference.export.model_graph import LEAST_TOKENS, OUTPUTS, ModelGraph, example_inputs
 
 __all__ = ["need_onnx", "write_onnx", "write_program"]

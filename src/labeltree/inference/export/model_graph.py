@@ -20,7 +20,7 @@ from labeltree.decisions.classifiers import (
 from labeltree.decisions.ridge_scores import RidgeScores
 from labeltree.errors import RunError
 from labeltree.geometry import get_geometry
-from labeltree.inference.calibrate_run import Decider
+from labeltree.inference.decider import Decider
 from labeltree.inference.run_classifiers import OwnScores
 from labeltree.models.text_encoders.small_text import SmallTextEncoder
 from labeltree.models.text_encoders.text_transformer import TransformerEncoder

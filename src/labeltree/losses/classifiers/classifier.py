@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import LabelSets, Loss, check_batch, describe, follow_device
+from labeltree.losses.batch import check_batch, describe, follow_device
 from labeltree.losses.classifiers.classes import class_members, class_nodes, class_ranges, node_log_likelihood
+from labeltree.losses.loss_base import LabelSets, Loss
 from labeltree.losses.reduction import labelled_mean
 from labeltree.taxonomy import Taxonomy
 

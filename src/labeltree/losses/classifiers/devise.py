@@ -15,8 +15,9 @@ from torch import Tensor
 from labeltree.atomic import atomic_write
 from labeltree.checks import check_choice
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import Loss, check_batch, check_width, follow_device
+from labeltree.losses.batch import check_batch, check_width, follow_device
 from labeltree.losses.classifiers.classes import class_members, class_nodes, class_ranges
+from labeltree.losses.loss_base import Loss
 from labeltree.losses.reduction import labelled_mean
 from labeltree.safe_files import Reader, read_arrays
 from labeltree.taxonomy import Taxonomy

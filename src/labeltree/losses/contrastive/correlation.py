@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from labeltree.geometry import Sphere
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import Loss, check_batch, check_width, follow_device
+from labeltree.losses.batch import check_batch, check_width, follow_device
+from labeltree.losses.loss_base import Loss
 from labeltree.losses.reduction import labelled_mean
 from labeltree.taxonomy import Taxonomy
 

@@ -11,8 +11,9 @@ from labeltree.checks import check_choice
 from labeltree.geometry import Geometry, PoincareBall, as_geometry
 from labeltree.geometry.precision import answer_dtype, widen
 from labeltree.geometry.smooth import safe_sqrt, squared_norm
-from labeltree.losses.batch import Loss, check_batch, follow_device
+from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.guided import TreeMetric
+from labeltree.losses.loss_base import Loss
 from labeltree.losses.reduction import propagate_nan
 from labeltree.pairs import union_batch
 from labeltree.taxonomy import Taxonomy

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from labeltree.geometry import Geometry, Sphere, as_geometry
-from labeltree.losses.batch import Loss, check_batch, shown_settings
+from labeltree.losses.batch import check_batch
 from labeltree.losses.classifiers.classifier import ClassifierLoss
 from labeltree.losses.contrastive.ratings import JaccardSupConLoss
 from labeltree.losses.contrastive.supcon import SupConLoss
+from labeltree.losses.loss_base import Loss, shown_settings
 from labeltree.losses.reduction import Reduction, labelled_mean
 from labeltree.losses.relation_table import Undecided
 from labeltree.pairs import PairRelation, Similarity, eager_gradient

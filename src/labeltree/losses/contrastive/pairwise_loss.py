@@ -10,7 +10,8 @@ from torch import Tensor
 
 from labeltree.checks import check_choice
 from labeltree.geometry import Geometry, Sphere, as_geometry
-from labeltree.losses.batch import LabelSets, Loss, check_batch, follow_device
+from labeltree.losses.batch import check_batch, follow_device
+from labeltree.losses.loss_base import LabelSets, Loss
 from labeltree.losses.reduction import Reduction, propagate_nan, reduce_terms
 from labeltree.losses.relation_table import LossTable
 from labeltree.pairs import (

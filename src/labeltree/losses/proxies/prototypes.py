@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Euclidean, Geometry, Sphere, as_geometry
-from labeltree.losses.batch import Loss, check_dim, shown_settings
+from labeltree.losses.batch import check_dim
+from labeltree.losses.loss_base import Loss, shown_settings
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["NodePrototypes"]

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from labeltree.checks import check_choice
 from labeltree.geometry import Geometry, as_geometry
-from labeltree.losses.batch import Loss
 from labeltree.losses.classifiers.cross_entropy import CrossEntropyLoss
+from labeltree.losses.loss_base import Loss
 from labeltree.losses.queues.queue_loss import ExcludeSelf, QueueLoss, StoredKeys, check_share
 from labeltree.losses.reduction import Reduction
 from labeltree.losses.relation_table import Undecided

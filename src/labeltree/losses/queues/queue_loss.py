@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from labeltree.checks import check_choice
 from labeltree.geometry import Geometry, Sphere, as_geometry
-from labeltree.losses.batch import Loss, check_batch, describe, follow_device
+from labeltree.losses.batch import check_batch, describe, follow_device
+from labeltree.losses.loss_base import Loss
 from labeltree.losses.reduction import Reduction, labelled_mean
 from labeltree.losses.relation_table import Undecided, members, same_label
 from labeltree.pairs import (

@@ -14,7 +14,7 @@ from labeltree.taxonomy.check_nodes import moved_nodes
 from labeltree.taxonomy.label_index import Label, LabelIndex
 from labeltree.taxonomy.naming import join_path
 from labeltree.taxonomy.tree import Taxonomy
-from labeltree.taxonomy.versions.compare_versions import TaxonomyMapping
+from labeltree.taxonomy.versions.taxonomy_mapping import TaxonomyMapping
 
 if TYPE_CHECKING:
     from torch import Tensor
