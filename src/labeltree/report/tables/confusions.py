@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.evaluation import Reading, TreeErrors
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.result import PREFIX
@@ -88,7 +89,7 @@ def confusion_rows(
 def wrong_pairs(
     errors: TreeErrors,
     outcomes: Outcomes | None = None,
-    classifier: str = "probe",
+    classifier: ClassifierKind = "probe",
     *,
     only_mistakes: bool = False,
 ) -> list[WrongPair]:
