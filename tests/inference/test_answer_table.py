@@ -4,6 +4,7 @@ import csv
 import datetime
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,19 @@ def test_the_sentence_counts_those_without_an_answer() -> None:
     assert [row["answer"] for row in answered] == ["tool/saw", "/"]
     assert answered.to_pandas()["answer"].tolist()[0] == "tool/saw"
     assert "no answer" in answered._repr_html_()
+    unknown = replace(answers, unknown=torch.tensor([True, False]))
+    assert ", 1 of a sample that fits no known class (" in replace(answered, answers=unknown).sentence()
+
+
+@pytest.mark.parametrize(("cut", "said"), [(False, ""), (True, ", coarser than the classes")])
+def test_the_sentence_on_one_answer(cut: bool, said: str) -> None:
+    tree = Taxonomy.from_paths(["tool/saw", "toy"])
+    saw = tree.find("saw")
+    one = Answers(
+        nodes=torch.tensor([saw]),
+        probabilities=torch.tensor([0.9]).double(),
+        cut=torch.tensor([cut]),
+        guesses=torch.tensor([[saw]]),
+        guess_probabilities=torch.tensor([[0.9]]).double(),
+    )
+    assert Answered(["a"], one, tree, "coverage 0.9").sentence() == f"1 answer (coverage 0.9){said}"

@@ -174,12 +174,18 @@ class Answered:
     def sentence(self) -> str:
         """One sentence: how many answers were cut and, if labels are known, how many hold the truth."""
         cut, n = int(self.answers.cut.sum()), len(self.answers)
-        said = f"{n} answer{'s' * (n != 1)} ({self.asked}), {cut} of them coarser than the classes"
+        if n == 1:
+            said = f"1 answer ({self.asked}){', coarser than the classes' if cut else ''}"
+        else:
+            said = f"{n} answers ({self.asked}), {cut} of them coarser than the classes"
         if root := int((self.answers.nodes == 0).sum()):
             said += f", {root} no answer (nothing is sure enough)"
         if self.answers.unknown is not None and (count := int(self.answers.unknown.sum())):
             said += (
-                f", {count} of samples that fit no known class (marked '?': their guesses are the known "
+                ", 1 of a sample that fits no known class (marked '?': its guesses are the known classes "
+                "most like it)"
+                if count == 1
+                else f", {count} of samples that fit no known class (marked '?': their guesses are the known "
                 "classes most like them)"
             )
         if self.labels is None or self.judged is None or not bool(self.judged.any()):
