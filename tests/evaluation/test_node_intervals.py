@@ -96,6 +96,21 @@ def test_all_places_of_nodes_get_intervals() -> None:
             assert 0 <= low < high <= 1, name
 
 
+@pytest.mark.parametrize("seed", [0, 4])
+def test_intervals_of_few_groups_stay_between_0_and_1(seed: int) -> None:
+    probabilities, target, groups = simulated(48, seed, 12)
+    result, counted = every_node(()), np.ones(TREE.num_nodes, dtype=bool)
+    nodes = NodeIntervals(result, ResamplingUnits(Resampling(100), groups), TREE)
+    nodes.add_ranking(
+        probabilities, target, TREE.leaves, dict.fromkeys(("auroc", "average_precision"), counted)
+    )
+    ends = [
+        end for name in ("auroc", "average_precision") for end in result.node_intervals.get(name, {}).values()
+    ]
+    assert ends
+    assert all(0 <= low <= high <= 1 for low, high in ends), ends
+
+
 def test_where_all_pairs_are_right_the_interval_is_that_of_so_many_pairs() -> None:
     target = TREE.encode(["b"] * 6 + ["a/x"] * 9 + ["a/y"] * 9)
     risk = torch.cat([torch.full((6,), 0.9), torch.full((18,), 0.2)]).double()

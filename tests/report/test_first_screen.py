@@ -139,6 +139,21 @@ def test_few_calibration_samples_may_miss_a_promise_by_chance(result: Evaluation
     assert "does not hold here" in said(1000)
 
 
+def test_coverage_of_answers_that_name_nothing(result: EvaluationResult) -> None:
+    decided = result.main.protocols["decisions"]
+
+    def said(coverage: float, low: float, root: float) -> str:
+        scores = decided.scores | {"coverage_at_0.9": coverage, "root_at_0.9": root}
+        intervals = decided.intervals | {"coverage_at_0.9": (low, 0.99)}
+        changed = replace(decided, scores=scores, intervals=intervals)
+        main = replace(result.main, protocols=result.main.protocols | {"decisions": changed})
+        return promise_sentence(replace(result, methods={result.name: main})).replace("\u202f", " ")
+
+    assert "do, which is not clearly fewer." in said(0.84, 0.7, 0.1)
+    assert "name nothing" not in said(0.84, 0.7, 0.1)
+    assert "96.0 % (90.0 to 99.0 %) do. But 80.0 % of them name nothing" in said(0.96, 0.9, 0.8)
+
+
 def test_the_page_opens_with_them(
     result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
 ) -> None:

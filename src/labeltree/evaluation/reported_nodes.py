@@ -300,7 +300,8 @@ class NodeIntervals:
         value, left, draws, change = value[known], left[known], draws[known], change[known]
         nodes, groups, agreeing = nodes[known], groups[known], agreeing[known]
         interval = resampling.ends(draws, value, groups, _acceleration(change), agreeing, share)
-        for node, *ends in zip(nodes.tolist(), interval.low.tolist(), interval.high.tolist(), strict=True):
+        low, high = (np.clip(end, 0.0, 1.0).tolist() for end in (interval.low, interval.high))
+        for node, *ends in zip(nodes.tolist(), low, high, strict=True):
             self.result.put_interval(Place("by_node", name, self.taxonomy.path_name(node)), *ends)
         depth, chosen = self.taxonomy.depth.numpy()[nodes], counted[nodes]
         for level, mean in enumerate(means):

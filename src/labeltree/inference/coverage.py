@@ -45,12 +45,13 @@ class PartCoverage:
     high: float
     kept: bool | None
 
-    def sentence(self) -> str:
-        """The numbers as text."""
+    def sentence(self, promised: float) -> str:
+        """The numbers as text, beside the promised share."""
         of = f"{self.samples:,} sample{'s' * (self.samples != 1)}"
         of += "" if self.groups is None else f" of {self.groups:,} group{'s' * (self.groups != 1)}"
         ends = "" if math.isnan(self.low) else f" [{self.low:.1%}, {self.high:.1%}]"
-        verdict = {True: "kept", False: "not kept", None: "too few to tell"}[self.kept]
+        kept = "kept" if self.share >= promised else "not clearly below it"
+        verdict = {True: kept, False: "not kept", None: "too few to tell"}[self.kept]
         return f"{self.share:.1%}{ends} of {of}: {verdict}"
 
 
@@ -84,14 +85,14 @@ class Coverage:
         what = (
             "all answers of a group hold the truth" if self.counted == "group" else "answers hold the truth"
         )
-        lines = [f"promised that {what}: {self.promised:g}; found: {self.whole.sentence()}"]
+        lines = [f"promised that {what}: {self.promised:g}; found: {self.whole.sentence(self.promised)}"]
         if self.groups is not None:
             lines.append(
                 f"  of {self.groups:,} group{'s' * (self.groups != 1)}, {self.all_held:.1%} have answers "
                 f"that all hold the truth; the mean of the groups' shares is {self.mean_of_groups:.1%}"
             )
         width = max((len(part.name) for part in self.parts), default=0)
-        lines += [f"  {part.name:<{width}}  {part.sentence()}" for part in self.parts]
+        lines += [f"  {part.name:<{width}}  {part.sentence(self.promised)}" for part in self.parts]
         lines += [f"  {name}: {count:,} values, too many to show" for name, count in self.left_out]
         return "\n".join(lines)
 

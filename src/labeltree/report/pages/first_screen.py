@@ -243,6 +243,9 @@ def _warnings(name: str, numbers: Sequence[int | None], unit: str) -> list[str]:
     return warnings
 
 
+_MANY_WITHHELD = 0.5  # of the answers, of which the coverage then says little
+
+
 def promise_sentence(result: EvaluationResult) -> str:
     """Whether answers hold the truth as often as was promised; empty without the protocol `decisions`."""
     promise = _promise(result)
@@ -250,18 +253,26 @@ def promise_sentence(result: EvaluationResult) -> str:
         return ""
     asked, value, (low, high), calibrated = promise
     ends = "" if math.isnan(low) else f" ({_range(low, high)})"
-    verdict = "the promise holds"
+    verdict = "" if value >= asked else ", which is not clearly fewer"
     if not may_be_kept(asked, value, high, calibrated):
-        verdict = "the promise does not hold here"
+        verdict = ": the coverage does not hold here"
     elif (value if math.isnan(high) else high) < asked:
         unit = (
             "group" if "groups for the thresholds" in result.main.protocols["decisions"].counts else "sample"
         )
-        verdict = f"fewer, but thresholds from {plural(calibrated, unit)} may miss by as much by chance"
+        verdict = f": fewer, but thresholds from {plural(calibrated, unit)} may miss by as much by chance"
     return (
-        f"Answers were made as fine as a promise allows: {percent(asked, 0)} of them should hold the truth. "
-        f"{percent(value)}{ends} do: {verdict}.{_groups_note(result, asked)}"
+        f"Answers are made so that {percent(asked, 0)} of them hold the truth. On these samples "
+        f"{percent(value)}{ends} do{verdict}.{_withheld_note(result, asked)}{_groups_note(result, asked)}"
     )
+
+
+def _withheld_note(result: EvaluationResult, asked: float) -> str:
+    """A sentence on answers that name nothing, and so hold the truth; empty if they are fewer than half."""
+    share = result.main.protocols["decisions"].scores.get(f"root_at_{asked:g}", 0.0)
+    if not share >= _MANY_WITHHELD:
+        return ""
+    return f" But {percent(share)} of them name nothing, as no class and no branch was sure enough."
 
 
 def _groups_note(result: EvaluationResult, asked: float) -> str:
