@@ -147,12 +147,12 @@ def raw_is_better(result: EvaluationResult, differences: Differences | None = No
             continue
         for metric, words in _BEATEN:
             ours, theirs = result.main.answer_score(metric), raw.answer_score(metric)
-            if theirs > ours:
+            if round(theirs, _DIGITS) > round(ours, _DIGITS):  # as both are shown
                 if metric == "top1":
                     apart = (answer_differences(result) if differences is None else differences).get(name)
                     words = _AS_WELL if apart is not None and apart.says == "chance" else words
                 return (
-                    f"{name} alone {words} {theirs:.4f} and {ours:.4f}. "
+                    f"{name} alone {words} {theirs:.{_DIGITS}f} and {ours:.{_DIGITS}f}. "
                     f"{_better_classifier(result.main, metric, theirs)}"
                     f"Try more steps (more --epochs, a smaller --batch_size) or {other}; the "
                     "guide 'When the model is no better than raw pixels' has more"
@@ -160,6 +160,7 @@ def raw_is_better(result: EvaluationResult, differences: Differences | None = No
     return ""
 
 
+_DIGITS = 4
 _AS_WELL = "answer as well as the model, as far as can be told: top-1 accuracy"
 _BEATEN = (
     ("top1", "give more right answers than the model: top-1 accuracy"),
