@@ -223,3 +223,89 @@ def test_a_review_that_finds_nothing_writes_nothing(folder: Path, capsys: pytest
     assert run("review", "fine.json", "--out", "review.yaml") == 0
     assert "nothing found" in capsys.readouterr().out
     assert not (folder / "review.yaml").exists()
+
+
+_OBO = """\
+format-version: 1.2
+ontology: xo
+
+[Term]
+id: XO:0001
+name: disease
+
+[Term]
+id: XO:0002
+name: infection
+is_a: XO:0001
+
+[Term]
+id: XO:0003
+name: pertussis
+synonym: "whooping cough" EXACT []
+is_a: XO:0002
+
+[Term]
+id: XO:0004
+name: cholera
+is_a: XO:0002
+
+[Term]
+id: XO:0005
+name: flu A
+is_a: XO:0002
+
+[Term]
+id: XO:0006
+name: flu B
+synonym: "grippe" EXACT []
+is_a: XO:0002
+
+[Term]
+id: XO:0007
+name: gout
+is_a: XO:0001
+
+[Term]
+id: XO:0008
+name: diabetes
+is_a: XO:0001
+"""
+_CHANGES = """\
+labeltree mapping: 1
+changes:
+- {rename: infection/cholera, to: infection/Cholera}
+- {merge: infection/flu A, to: infection/flu}
+- {merge: infection/flu B, to: infection/flu}
+- {remove: gout}
+- {split: diabetes, to: [diabetes 1, diabetes 2]}
+"""
+
+
+def test_labels_that_are_ids_or_synonyms_are_counted(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("old.obo").write_text(_OBO)
+    labels = ["XO:0003", "whooping cough", "pertussis", "infection/cholera", "grippe", "XO:0099"]
+    Path("ids.csv").write_text("\n".join(["text,label", *(f"text {label},{label}" for label in labels)]))
+    Path("new.obo").write_text(_OBO.replace("name: pertussis", "name: Bordetella infection"))
+    assert run("diff", "old.obo", "new.obo", "--data", "ids.csv") == 0
+    printed = capsys.readouterr().out
+    assert "rename        3  infection/pertussis -> infection/Bordetella infection" in printed
+    assert "3 of 6 samples touched; 1 have labels that OLD has not: 'XO:0099'" in printed
+
+
+def test_ids_and_synonyms_are_carried_over(folder: Path) -> None:
+    Path("old.obo").write_text(_OBO)
+    Path("changes.yaml").write_text(_CHANGES)
+    assert run("apply", "changes.yaml", "old.obo", "--out", "applied.json") == 0
+    applied = Taxonomy.from_file("applied.json")
+    further = {applied.path_name(node): set(applied.aliases[node]) for node in range(applied.num_nodes)}
+    assert further == {
+        "/": {"XO:0001"},
+        "infection": {"XO:0002"},
+        "infection/pertussis": {"XO:0003", "whooping cough"},
+        "infection/Cholera": {"XO:0004"},
+        "infection/flu": {"XO:0005", "XO:0006", "grippe"},
+        "diabetes 1": set(),  # the old id says not which part
+        "diabetes 2": set(),
+    }

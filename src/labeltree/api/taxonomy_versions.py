@@ -253,10 +253,10 @@ class Touched:
     def __init__(self, old: Taxonomy, taxonomy: AnyTaxonomy, nodes: Tensor) -> None:
         import torch
 
-        from labeltree.taxonomy import match_nodes
+        from labeltree.taxonomy.versions.matching import match_labels
 
         labels = nodes[nodes >= 0]
-        places = match_nodes(taxonomy, old).nodes[labels]
+        places = match_labels(taxonomy, old).nodes[labels]
         self._old, self.samples = old, len(nodes)
         self.elsewhere: list[str] = [taxonomy.path_name(n) for n in torch.unique(labels[places < 0]).tolist()]
         self.unmatched = int((places < 0).sum())

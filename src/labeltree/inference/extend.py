@@ -35,7 +35,13 @@ from labeltree.inference.decider import Decider
 from labeltree.inference.extended_head import extended_head, scores_of_head
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.named_samples import open_other, seen_in_training
-from labeltree.inference.place_classes import Placed, extended_taxonomy, nearest_parent, path_in_tree
+from labeltree.inference.place_classes import (
+    Placed,
+    extended_taxonomy,
+    nearest_parent,
+    path_in_tree,
+    warn_below_root,
+)
 from labeltree.inference.reference import keep_reference, load_calibration, load_reference, save_reference
 from labeltree.inference.run_classifiers import run_classifiers, write_classifiers
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
@@ -170,6 +176,7 @@ def extend_run(options: ExtendOptions) -> Extension:
         new = None if source is None else embed_source(run.network, source, keep=False, progress=progress)
         gone = _retired(run.taxonomy, before, retire)
         placed = [] if source is None else _placed(source, new, before, options.place, options.under)
+        said = [*said, *warn_below_root(placed, run.taxonomy)]
         taxonomy, places = extended_taxonomy(run.taxonomy, [*(each.path for each in placed), *by_name])
         then = _on(run, taxonomy, places)
         stored = run_classifiers(run)
@@ -442,7 +449,10 @@ def _described(
     placed: Sequence[Placed],
 ) -> list[dict[str, Any]]:
     """What was learned of each class."""
-    reasons = {taxonomy.follow(each.path): each.reason for each in placed}
+    reasons: dict[int | None, list[str]] = {}
+    for each in placed:
+        why = reasons.setdefault(taxonomy.follow(each.path), [])
+        why += [each.reason] if each.reason and each.reason not in why else []
     train = torch.from_numpy(np.asarray(table.split) == "train")
     described = []
     for node in learned.tolist():
@@ -455,7 +465,7 @@ def _described(
                 "samples": int((rows & train).sum()),
                 "groups": groups,
                 "held": int((rows & ~train).sum()),
-                "why": reasons.get(node, ""),
+                "why": "; ".join(reasons.get(node, ())),
             }
         )
     return described

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.naming import join_path, some
+from labeltree.taxonomy.naming import compose, join_path, some
+from labeltree.taxonomy.versions.stable_ids import carry_aliases
 
-__all__ = ["Placed", "extended_taxonomy", "nearest_parent", "path_in_tree"]
+__all__ = ["Placed", "extended_taxonomy", "nearest_parent", "path_in_tree", "warn_below_root"]
 
 Path = tuple[str, ...]
 
@@ -33,8 +34,9 @@ class Placed:
 def path_in_tree(label: Path, taxonomy: Taxonomy, under: str | None = None) -> Placed:
     """The place of a label by its own path.
 
-    A path begins at depth 1 of the taxonomy, or below `under`. If its first name is not there, but is the
-    name of one node elsewhere in the tree, it begins at that node.
+    A path begins at depth 1 of the taxonomy, or below `under`. If it is not there, and the label is the name
+    or a further name of one node, such as an id or a synonym, it is that node; below `under` only a further
+    name is. If its first name is not there, but names one node elsewhere in the tree, it begins at that node.
 
     Args:
         label: Names of the label, coarse to fine.
@@ -42,22 +44,74 @@ def path_in_tree(label: Path, taxonomy: Taxonomy, under: str | None = None) -> P
         under: The node below which the label begins; None = the root.
 
     Raises:
-        TaxonomyError: If there is no node `under`, or several nodes have the first name.
+        TaxonomyError: If there is no node `under`, or several nodes have the name.
     """
+    text = label[0] if len(label) == 1 else join_path(label)
     if under is not None:
-        return Placed((*taxonomy.path(taxonomy.find(under)), *label), f"below {under}, as was asked for")
-    if taxonomy.follow(label[:1]) is not None:
+        top = taxonomy.find(under)
+        path = (*taxonomy.path(top), *label)
+        if taxonomy.follow(path) is None:
+            below = set(taxonomy.descendants(top).tolist()) - {top}
+            nodes = [node for node in _named(text, taxonomy) if node in below]
+            if nodes := [node for node in nodes if not _is_name(text, node, taxonomy)]:
+                return Placed(taxonomy.path(_only(nodes, label, taxonomy)), _reason(text, "it"))
+        return Placed(path, f"below {under}, as was asked for")
+    if taxonomy.follow(label) is not None:
         return Placed(label)
-    nodes = [node for node in taxonomy.candidates(label[0]) if taxonomy.names[node] == label[0]]
+    if nodes := _named(text, taxonomy):
+        node = _only(nodes, label, taxonomy)
+        return Placed(taxonomy.path(node), _reason(text, "it", by_name=_is_name(text, node, taxonomy)))
+    if taxonomy.follow(label[:1]) is None and (nodes := _named(label[0], taxonomy)):
+        node = _only(nodes, label, taxonomy)
+        reason = _reason(label[0], "a node there", by_name=_is_name(label[0], node, taxonomy))
+        return Placed((*taxonomy.path(node), *label[1:]), reason)
+    return Placed(label)
+
+
+def _named(text: str, taxonomy: Taxonomy) -> list[int]:
+    """The nodes that have a name or a further name, as labels of a table are looked up to train on."""
+    known = compose(text)
+    return [
+        node
+        for node in taxonomy.candidates(text)
+        if any(compose(name) == known for name in (taxonomy.names[node], *taxonomy.aliases_of(node)))
+    ]
+
+
+def _is_name(text: str, node: int, taxonomy: Taxonomy) -> bool:
+    return compose(taxonomy.names[node]) == compose(text)
+
+
+def _only(nodes: Sequence[int], label: Path, taxonomy: Taxonomy) -> int:
     if len(nodes) > 1:
         places = some([taxonomy.path_name(node) for node in nodes])
         raise TaxonomyError(
             f"'{join_path(label)}' may begin at {places}: give the whole path, or the node above with --under"
         )
-    if not nodes:
-        return Placed(label)
-    whole = (*taxonomy.path(nodes[0]), *label[1:])
-    return Placed(whole, f"'{label[0]}' is the name of a node there")
+    return nodes[0]
+
+
+def _reason(text: str, what: str, *, by_name: bool = False) -> str:
+    return f"'{text}' is {'the name' if by_name else 'a further name'} of {what}"
+
+
+def warn_below_root(placed: Sequence[Placed], taxonomy: Taxonomy) -> list[str]:
+    """A sentence on labels of one name that become classes below the root of a tree with depth, or none.
+
+    Labels with a reason for their place are left out: the output says it.
+    """
+    names = [
+        each.path[0]
+        for each in placed
+        if len(each.path) == 1 and not each.reason and taxonomy.follow(each.path) is None
+    ]
+    if not names or taxonomy.max_depth < 2:
+        return []
+    what = "are no names, ids or synonyms" if len(names) > 1 else "is no name, id or synonym"
+    return [
+        f"{some(names)} {what} in the run's taxonomy, and went directly below the root. For another place, "
+        "take this back with --undo, and give the full path, such as a/b/c, or the node above with --under."
+    ]
 
 
 def nearest_parent(
@@ -111,6 +165,9 @@ def extended_taxonomy(taxonomy: Taxonomy, paths: Sequence[Path]) -> tuple[Taxono
     Args:
         taxonomy: The old taxonomy.
         paths: Paths of names from depth 1 on; those that are there already change nothing.
+
+    Returns:
+        The new taxonomy, in which the old nodes keep their further names, and the places.
     """
     names = list(taxonomy.names)
     parents = taxonomy.parent.tolist()
@@ -122,7 +179,8 @@ def extended_taxonomy(taxonomy: Taxonomy, paths: Sequence[Path]) -> tuple[Taxono
                 parents.append(known[path[: depth - 1]])
                 names.append(path[depth - 1])
     new = Taxonomy(names, parents)
-    return new, places_of(taxonomy, new)
+    places = places_of(taxonomy, new)
+    return carry_aliases(taxonomy, new, [[place] for place in places.tolist()]), places
 
 
 def places_of(old: Taxonomy, new: Taxonomy) -> Tensor:

@@ -209,6 +209,10 @@ class NamedGraph:
         kept = self.history if history is None else tuple(history)
         return self._of(self.entries()._replace(release=release, history=kept))
 
+    def with_aliases(self, aliases: Sequence[Sequence[str]]) -> Self:
+        """The same taxonomy with these further names, for each node; see `aliases`."""
+        return self._of(self.entries()._replace(aliases=aliases))
+
     @cached_property
     def digest(self) -> str:
         """A fingerprint of the names and parents of all nodes; release and history do not matter."""

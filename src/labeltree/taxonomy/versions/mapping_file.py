@@ -17,6 +17,7 @@ from labeltree.links import check_regular
 from labeltree.taxonomy.naming import join_path, some, split_path
 from labeltree.taxonomy.tree import Taxonomy
 from labeltree.taxonomy.versions.change_entries import KINDS, Change, Guess
+from labeltree.taxonomy.versions.stable_ids import carry_aliases
 
 __all__ = ["described_versions", "is_edited", "read_mapping", "write_mapping"]
 
@@ -259,6 +260,7 @@ def _carry_out(
         removed.append(line is not None and line.kind == "remove")
         there.append(after)
         places.append(_common_path(after))
+    made = new is None
     if new is None:
         paths = [path for after in there for path in after if path]
         paths += [path for line in lines for path in line.new if path]
@@ -287,6 +289,9 @@ def _carry_out(
             f"'- {_flow({'remove': next(iter(silent))})}' to this file. A class that 'labeltree "
             "extend' added is not in a file from before"
         )
+    if made:
+        stays = [[] if gone else several for several, gone in zip(targets, removed, strict=True)]
+        new = carry_aliases(old, new, stays)
     return old, new, targets, removed
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from labeltree.errors import TaxonomyError
 from labeltree.lazy import torch
+from labeltree.taxonomy.naming import join_path
 from labeltree.taxonomy.numbering import IntArray
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 from labeltree.taxonomy.taxonomy_graph import Graph
@@ -21,7 +22,7 @@ from labeltree.taxonomy.versions.stable_ids import match_ids
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Matching", "carry_on", "match_nodes", "match_versions"]
+__all__ = ["Matching", "carry_on", "match_labels", "match_nodes", "match_versions"]
 
 _NO_CLASS = PLACEHOLDERS | REMAINDERS
 Nodes = tuple[int, ...]
@@ -58,6 +59,24 @@ def match_nodes(source: Graph, target: Graph) -> Matching:
     """
     places, _, ambiguous = _match(source, target)
     return Matching(torch.tensor(places.tolist()), ambiguous)
+
+
+def match_labels(source: Graph, target: Graph) -> Matching:
+    """Find the labels of samples in a taxonomy: as `match_nodes` does, and else by its further names.
+
+    Args:
+        source: The taxonomy of the labels, perhaps made of them, in which an id or a synonym is a node.
+        target: The taxonomy in which they are looked for.
+    """
+    matching = match_nodes(source, target)
+    if not target.aliases:
+        return matching
+    for node in (matching.nodes < 0).nonzero()[:, 0].tolist():
+        path = source.path(node)
+        known = target.candidates(path[0] if len(path) == 1 else join_path(path))
+        if len(known) == 1:
+            matching.nodes[node] = known[0]
+    return Matching(matching.nodes, [n for n in matching.ambiguous if int(matching.nodes[n]) < 0])
 
 
 def _match(source: Graph, target: Graph) -> tuple[IntArray, IntArray, list[int]]:

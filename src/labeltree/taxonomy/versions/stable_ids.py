@@ -1,14 +1,17 @@
-"""Match the nodes of two versions by the ids that both have, such as those of an ontology or a checklist."""
+"""Ids and other further names in two versions: nodes are matched by ids, and further names carried over."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from labeltree.taxonomy.name_texts import is_code
 from labeltree.taxonomy.numbering import IntArray
 from labeltree.taxonomy.taxonomy_graph import Graph
+from labeltree.taxonomy.tree import Taxonomy
 
-__all__ = ["match_ids"]
+__all__ = ["carry_aliases", "match_ids"]
 
 _ASKED = 1000  # nodes whose ids show whether ids are kept from version to version
 _CHANGED = 0.01  # so many of them may have another id
@@ -60,3 +63,25 @@ def _owners(version: Graph, wanted: set[str]) -> dict[str, int]:
             if alias in wanted:
                 owners[alias] = -1 if alias in owners else node
     return owners
+
+
+def carry_aliases(old: Taxonomy, new: Taxonomy, targets: Sequence[Sequence[int]]) -> Taxonomy:
+    """The new version with the further names of the old nodes that became one node each.
+
+    Those of merged nodes go to the node that they became. Those of split and removed nodes, which have no
+    targets or several, name no node any more.
+
+    Args:
+        old: The old version.
+        new: The new version; what it calls its nodes stays.
+        targets: For every old node its new nodes.
+    """
+    if not old.aliases:
+        return new
+    names = [dict.fromkeys(new.aliases_of(node)) for node in range(new.num_nodes)]
+    for several, further in zip(targets, old.aliases, strict=True):
+        if len(several) == 1:
+            names[several[0]].update(dict.fromkeys(further))
+    return new.with_aliases(
+        [[each for each in more if each != name] for name, more in zip(new.names, names, strict=True)]
+    )
