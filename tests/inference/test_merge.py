@@ -43,10 +43,10 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [solve(write(folder / f"{site}.npz", site), folder / f"site{site}") for site in (1, 2, 3)]
 
 
-def training(site: Path) -> tuple[torch.Tensor, torch.Tensor]:
+def training(site: Path, tree: lt.Taxonomy = TREE) -> tuple[torch.Tensor, torch.Tensor]:
     data = np.load(site.parent / f"{site.name[-1]}.npz")
     rows = data["splits"] == "train"
-    return torch.from_numpy(data["vectors"][rows]), TREE.encode(data["labels"][rows].tolist())
+    return torch.from_numpy(data["vectors"][rows]), tree.encode(data["labels"][rows].tolist())
 
 
 @pytest.mark.slow
@@ -64,6 +64,67 @@ def test_a_merged_model_is_that_of_all_samples(sites: list[Path], tmp_path: Path
     assert merged.held == 72
     solver = load_run(tmp_path / "all", own_data=False).network.objective.solver
     torch.testing.assert_close(solver.weight.double(), head.scale * head.weight, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_the_order_of_siblings_does_not_keep_sites_apart(
+    sites: list[Path], tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    data = np.load(write(tmp_path / "4.npz", 4))
+    turned = {name: data[name][::-1] for name in data.files}  # classes in the opposite order
+    np.savez(tmp_path / "4.npz", **turned)
+    other = solve(tmp_path / "4.npz", tmp_path / "site4")
+    trees = [RunFolder(run).load_taxonomy() for run in (sites[0], other)]
+    assert trees[0] != trees[1]
+    runs = [[sites[0], other, sites[1]][place] for place in order]
+    merged = lt.merge(runs, out=tmp_path / "all")
+    tree = RunFolder(runs[0]).load_taxonomy()
+    assert RunFolder(tmp_path / "all").load_taxonomy() == tree
+    head, first = (load_ridge(RunFolder(run).ridge, tree) for run in (tmp_path / "all", runs[0]))
+    vectors, nodes = (torch.cat(parts) for parts in zip(*(training(run, tree) for run in runs), strict=True))
+    expected = TreeRidge.of(
+        lt.ridge.Moments.of(vectors, nodes), tree, penalty=first.penalty, scale=head.scale, tree=first.tree
+    )
+    assert_same_head(head, expected)
+    slopes = [load_ridge(RunFolder(run).ridge, RunFolder(run).load_taxonomy()) for run in runs]
+    named = [
+        {each.taxonomy.path_name(node): each.calibration[node] for node in each.classes.tolist()}
+        for each in slopes
+    ]
+    for node in head.classes.tolist():  # every class has as many samples at each site
+        mean = torch.stack([each[tree.path_name(node)] for each in named]).mean(0)
+        torch.testing.assert_close(head.calibration[node], mean, rtol=0, atol=1e-9)
+    assert merged.held == 72
+    new = write(tmp_path / "new.npz", 7)
+    answers = lt.predict(tmp_path / "all", data=new)
+    truth = np.load(new)["labels"].tolist()
+    right = [answer["answer"] == label for answer, label in zip(answers, truth, strict=True)]
+    assert np.mean(right) > 0.5
+
+
+def test_heads_are_pooled_whatever_the_order_of_siblings() -> None:
+    tree, vectors, nodes, _ = samples(5)
+    paths = [tree.path(leaf) for leaf in reversed(tree.leaves.tolist())]
+    other = lt.Taxonomy.from_paths(paths)
+    assert tree != other
+    places = torch.tensor([other.find(tree.path(node)) if node else 0 for node in range(tree.num_nodes)])
+    moved = torch.where(nodes >= 0, places[nodes.clamp_min(0)], -1)
+
+    def solved(rows: slice, on: lt.Taxonomy) -> TreeRidge:
+        labels = nodes if on is tree else moved
+        return TreeRidge.of(lt.ridge.Moments.of(vectors[rows], labels[rows]), on, penalty=0.1, scale=2.0)
+
+    everything = slice(None)
+    for on, elsewhere in ((tree, other), (other, tree)):
+        heads = solved(slice(30), on), solved(slice(30, 60), elsewhere)
+        for pooled in (heads[0].pool(heads[1]), pooled_head(heads)):
+            assert pooled.taxonomy == on
+            assert_same_head(pooled, solved(everything, on))
+    fewer = lt.Taxonomy.from_paths([*paths[:-1], ("a9", "new")])
+    alien = TreeRidge.of(lt.ridge.Moments.of(vectors[:2], fewer.leaves[:2]), fewer, penalty=0.1, scale=2.0)
+    with pytest.raises(DataError, match=r"different taxonomies .*'a9' is in one alone"):
+        solved(everything, tree).pool(alien)
 
 
 @pytest.mark.slow
@@ -132,7 +193,7 @@ def test_what_does_not_go_together_is_refused(sites: list[Path], tmp_path: Path)
             lt.merge([first, other], out=tmp_path / "all")
     names = np.array(["animal/dog", "animal/cat", "plant/oak", "plant/elm"])[np.arange(COUNT) % 4]
     other = solve(write(tmp_path / "names.npz", 4, labels=names), tmp_path / "names")
-    with pytest.raises(DataError, match=r"other taxonomies.*taxonomy map"):
+    with pytest.raises(DataError, match=r"'plant/fern' is in .*'plant/elm' is in .* alone.*taxonomy map"):
         lt.merge([first, other], out=tmp_path / "all")
     trained = lt.train(
         tmp_path / "a.npz", "supcon", out=tmp_path / "steps", epochs=1, accelerator="cpu", progress_bar=False

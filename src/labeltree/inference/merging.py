@@ -31,6 +31,8 @@ from labeltree.ridge.moments import Moments
 from labeltree.ridge.ridge_file import load_ridge, save_ridge
 from labeltree.ridge.tree_ridge import TreeRidge
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.versions.paired_names import list_differences, match_orders
 
 __all__ = ["Merged", "merge_runs", "pooled_head"]
 
@@ -73,7 +75,7 @@ def merge_runs(options: MergeOptions) -> Merged:
     Raises:
         RunError: If `out` exists, or a run is no solved one, was extended, or differs in encoder, weights,
             preprocessing or standardisation.
-        DataError: If taxonomies differ, or runs have samples in common.
+        DataError: If taxonomies differ in more than the order of siblings, or runs have samples in common.
     """
     target = Path(options.out)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -87,11 +89,11 @@ def merge_runs(options: MergeOptions) -> Merged:
             )
     runs = [load_run(folder.path, own_data=False) for folder in folders]
     first = runs[0]
-    for run in runs[1:]:
-        _check_alike(first, run)
+    places = [torch.arange(first.taxonomy.num_nodes), *(_check_alike(first, run) for run in runs[1:])]
     _check_apart(folders)
     heads = [load_ridge(run.folder.ridge, solver_of(run).taxonomy) for run in runs]
-    held = [table for run in runs if (table := _held_out(run)) is not None]
+    tables = [_held_out(run, own) for run, own in zip(runs, places, strict=True)]
+    held = [table for table in tables if table is not None]
     head = pooled_head(heads)
     weights = weights_with(first, head)
     with writing(target), new_folder_in(target.absolute().parent) as fresh:
@@ -109,11 +111,13 @@ def merge_runs(options: MergeOptions) -> Merged:
 
 
 def pooled_head(heads: Sequence[TreeRidge]) -> TreeRidge:
-    """The head of the samples of several heads at the settings of the first.
+    """The head of the samples of several heads at the settings of the first, on its taxonomy.
 
-    The logarithm of the scale is the mean over the heads, by their samples; so are the slope and the offset
-    of a class over the heads that answer it, by their samples of it.
+    Siblings may have another order in the other taxonomies. The logarithm of the scale is the mean over the
+    heads, by their samples; so are the slope and the offset of a class over the heads that answer it, by
+    their samples of it.
     """
+    heads = [head.reorder(heads[0].taxonomy) for head in heads]
     pooled = heads[0].pool(*heads[1:])
     counts = torch.stack([_class_counts(head.moments, head) for head in heads])
     shares = counts / counts.sum(0).clamp_min(1e-300)
@@ -134,8 +138,12 @@ def _class_counts(moments: Moments, head: TreeRidge) -> Tensor:
     return counts
 
 
-def _check_alike(first: TrainedRun, run: TrainedRun) -> None:
-    """Raise an error unless the sums of two runs are of the same features and labels."""
+def _check_alike(first: TrainedRun, run: TrainedRun) -> Tensor:
+    """Raise an error unless the sums of two runs are of the same features and labels.
+
+    Returns:
+        For each node of the taxonomy of the second run the node of the same path in that of the first.
+    """
     both = f"'{first.folder.path}' and '{run.folder.path}'"
     solver_of(first)
     solver_of(run)
@@ -163,11 +171,28 @@ def _check_alike(first: TrainedRun, run: TrainedRun) -> None:
     )
     if ours != theirs:
         raise RunError(f"the runs in {both} read images in another size, cut or normalisation")
-    if first.taxonomy != run.taxonomy or solver_of(first).taxonomy != solver_of(run).taxonomy:
+    places = _match_taxonomies(first, run, run.taxonomy, first.taxonomy)
+    trained = _match_taxonomies(first, run, solver_of(run).taxonomy, solver_of(first).taxonomy)
+    seen, of_first = run.network.from_training.cpu(), first.network.from_training.cpu()
+    if not torch.equal(of_first[trained], torch.where(seen >= 0, places[seen.clamp_min(0)], -1)):
         raise DataError(
-            f"the runs in {both} have other taxonomies; train them on one taxonomy ('labeltree taxonomy map' "
-            "finds what became of the classes, and 'labeltree train --mapping' reads labels through it)"
+            f"the runs in {both} were trained on labels that stand for others in their data; train them with "
+            "the same settings of the labels (--train_taxonomy, --coarsen)"
         )
+    return places
+
+
+def _match_taxonomies(first: TrainedRun, run: TrainedRun, own: Taxonomy, other: Taxonomy) -> Tensor:
+    """For each node of a taxonomy of a run the node of the same path in that of the first."""
+    places = match_orders(own, other)
+    if places is not None:
+        return torch.from_numpy(places)
+    ours, theirs = f"'{first.folder.path}'", f"'{run.folder.path}'"
+    raise DataError(
+        f"the runs in {ours} and {theirs} have other taxonomies: "
+        f"{list_differences(other, own, (ours, theirs))}; train them on one taxonomy ('labeltree taxonomy "
+        "map' finds what became of the classes, and 'labeltree train --mapping' reads labels through it)"
+    )
 
 
 def _digest(encoder: torch.nn.Module) -> str:
@@ -191,13 +216,18 @@ def _check_apart(folders: Sequence[RunFolder]) -> None:
         seen |= dict.fromkeys(own, folder)
 
 
-def _held_out(run: TrainedRun) -> EmbeddingTable | None:
-    """The labelled samples that training has not seen, if the folder keeps their features."""
+def _held_out(run: TrainedRun, places: Tensor) -> EmbeddingTable | None:
+    """The labelled samples that training has not seen, if the folder keeps their features.
+
+    Args:
+        run: The run.
+        places: What each node of its taxonomy is in the taxonomy of the merged model.
+    """
     table = load_reference(run)
     if table is None or table.features is None:
         return None
     held = table.rows(torch.from_numpy(np.asarray(table.split) != "train") & (table.nodes > 0))
-    return replace(held, attributes={}, group_names=None) if len(held) else None
+    return replace(held, nodes=places[held.nodes], attributes={}, group_names=None) if len(held) else None
 
 
 def _write(

@@ -25,6 +25,7 @@ from labeltree.taxonomy.class_similarity import (
     check_tree_share,
     class_points,
 )
+from labeltree.taxonomy.versions.paired_names import list_differences, match_orders
 
 __all__ = ["INSTANCE", "TREE", "Nonlinear", "TreeRidge", "check_nonlinear", "check_settings"]
 
@@ -276,12 +277,12 @@ class TreeRidge:
         """The head of the samples of several heads, none of which moves; the settings are those of this one.
 
         Raises:
-            DataError: If their taxonomies, dimensions or Fourier features differ.
+            DataError: If their dimensions or Fourier features differ, or their taxonomies in more than the
+                order of siblings.
         """
         moments = self.moments
         for other in others:
-            if other.taxonomy != self.taxonomy:
-                raise DataError("heads on different taxonomies cannot be pooled; bring them onto one first")
+            other = other.reorder(self.taxonomy)
             if not _same_frequencies(self.frequencies, other.frequencies):
                 raise DataError(
                     f"heads of {self.num_fourier_features} and of {other.num_fourier_features} Fourier "
@@ -290,6 +291,23 @@ class TreeRidge:
                 )
             moments = moments + other.moments
         return self._solve(moments)
+
+    def reorder(self, taxonomy: Taxonomy) -> TreeRidge:
+        """The same head on an equal taxonomy that has its siblings in another order.
+
+        Raises:
+            DataError: If the taxonomies differ in more than that.
+        """
+        if taxonomy == self.taxonomy:
+            return self
+        places = match_orders(self.taxonomy, taxonomy)
+        if places is None:
+            differ = list_differences(self.taxonomy, taxonomy, ("one", "another"))
+            raise DataError(
+                f"heads on different taxonomies cannot be pooled: {differ}; bring them onto one first "
+                "(`on_taxonomy`)"
+            )
+        return self.on_taxonomy(taxonomy, torch.from_numpy(places))
 
     def on_taxonomy(self, taxonomy: Taxonomy, new_nodes: Tensor) -> TreeRidge:
         """The head after a change of the taxonomy, without any sample.

@@ -6,11 +6,11 @@ from itertools import chain
 
 import numpy as np
 
-from labeltree.taxonomy.naming import compose
+from labeltree.taxonomy.naming import compose, some
 from labeltree.taxonomy.numbering import IntArray
 from labeltree.taxonomy.taxonomy_graph import Graph
 
-__all__ = ["PairedNames"]
+__all__ = ["PairedNames", "list_differences", "match_orders"]
 
 
 class PairedNames:
@@ -64,3 +64,35 @@ class PairedNames:
             nodes = by_depth[start:end]
             places[nodes] = self.child(places[parent[nodes]], self.old[nodes])
         return places
+
+
+def match_orders(first: Graph, second: Graph) -> IntArray | None:
+    """(N,) for each node of a tree that of the same path in another, if they differ in the order of siblings.
+
+    None if one has a path that the other lacks. The names of the roots do not count.
+    """
+    if first == second:
+        return np.arange(first.num_nodes)
+    if first.num_nodes != second.num_nodes:
+        return None
+    places = PairedNames(first, second).same_paths(first)
+    return places if np.array_equal(np.sort(places), np.arange(len(places))) else None
+
+
+def list_differences(first: Graph, second: Graph, names: tuple[str, str]) -> str:
+    """What only one of two trees has, three paths of each at most: `'a/b' is in NAME alone`.
+
+    Args:
+        first: A tree.
+        second: Another.
+        names: What the two are called.
+    """
+    told = []
+    for tree, other, name in ((first, second, names[0]), (second, first, names[1])):
+        there = PairedNames(tree, other).same_paths(tree) >= 0
+        above = tree.numbering.main_parent
+        outermost = np.flatnonzero(~there & there[above.clip(0)])
+        if len(outermost):
+            paths = [tree.path_name(node) for node in outermost.tolist()]
+            told.append(f"{some(paths, 3)} {'is' if len(paths) == 1 else 'are'} in {name} alone")
+    return ", ".join(told) or "siblings have names that are written alike"

@@ -18,6 +18,7 @@ from labeltree.lazy import torch
 from labeltree.taxonomy.tree import Taxonomy
 from labeltree.taxonomy.version_history import Revision
 from labeltree.taxonomy.versions.change_entries import Change, Guess, changes_of
+from labeltree.taxonomy.versions.paired_names import list_differences, match_orders
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -341,17 +342,11 @@ def _tree(taxonomy: Taxonomy) -> tuple[list[str], list[int]]:
 
 def _same_nodes(first: Taxonomy, second: Taxonomy) -> list[int]:
     """For each node of a taxonomy the node of the same path in an equal one."""
-    if _tree(first) == _tree(second):
-        return list(range(first.num_nodes))
-    place = [second.follow(first.path(node)) for node in range(first.num_nodes)]
-    if first.num_nodes != second.num_nodes or None in place:
-        missing = next((node for node, other in enumerate(place) if other is None), None)
-        what = (
-            f"has no {first.path_name(missing)!r}"
-            if missing is not None
-            else f"has {second.num_nodes - first.num_nodes} more nodes"
-        )
+    places = match_orders(first, second)
+    if places is None:
+        differ = list_differences(first, second, ("the end of the earlier", "the beginning of the later"))
         raise TaxonomyError(
-            f"the later mapping does not begin with the taxonomy that the earlier one ends with: it {what}"
+            "the later mapping does not begin with the taxonomy that the earlier one ends with: " + differ
         )
-    return [node for node in place if node is not None]
+    nodes: list[int] = places.tolist()
+    return nodes
