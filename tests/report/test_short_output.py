@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import torch
 from report_inputs import SMALL, random_table
 
 from labeltree.evaluation import EvaluationSettings, evaluate
@@ -26,3 +27,16 @@ def test_the_classifier_that_answers_is_named_where_it_is_not_the_run_s_own() ->
     assert "Answers come from" not in said("lda", both, asked="lda")
     assert "Answers come from" not in said("own", both)
     assert "Answers come from" not in said("lda", {"lda": 0.9})  # the run has no classifier of its own
+
+
+def test_groups_of_one_sample_each_are_not_shown() -> None:
+    tree = Taxonomy.from_paths(SMALL)
+    table = random_table(tree, 10)
+    alone, pairs = torch.arange(len(table)), torch.arange(len(table)) // 2
+    shown = [
+        short_table(evaluate(replace(table, groups=groups), tree, settings=EvaluationSettings(resamples=20)))
+        for groups in (alone, pairs)
+    ]
+    assert "groups" not in shown[0].split("in brackets")[0]
+    assert "over these samples" in shown[0]
+    assert "groups" in shown[1]

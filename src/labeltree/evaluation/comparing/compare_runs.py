@@ -29,7 +29,7 @@ _HALF = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Compared:
     """A comparison, its files, and for each method the evaluation results of its runs that could be read.
 
@@ -48,6 +48,10 @@ class Compared:
     page: Path | None = None
     gate: Gate | None = None
     verdicts: tuple[Verdict, ...] | None = None
+
+    def __repr__(self) -> str:
+        """The comparison as text, and where its files are."""
+        return f"{self.text.rstrip()}\n\n{self.page or self.markdown}"
 
 
 def compare_paths(methods: Mapping[str, Sequence[str | Path]], options: CompareOptions) -> Compared:

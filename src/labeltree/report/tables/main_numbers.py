@@ -119,7 +119,10 @@ def _table(
 def _counts(
     result: EvaluationResult, answers: list[str], shown: Sequence[tuple[str, str | None]]
 ) -> list[list[str]]:
-    """A column of the samples that each number of the evaluated method rests on, and one of their groups."""
+    """A column of the samples that each number of the evaluated method rests on, and one of their groups.
+
+    Without that of groups if each sample is one by itself.
+    """
     outcomes = result.outcomes.get(result.name)
     if outcomes is None:
         return []
@@ -132,7 +135,7 @@ def _counts(
         columns[0].append(f"{int(rows.sum())}" if rows is not None and known else "")
         for column in columns[1:]:
             column.append(f"{outcomes.count_groups(rows)}" if rows is not None and known else "")
-    return columns
+    return columns if columns[0][1:] != columns[-1][1:] else columns[:1]
 
 
 def _drawn(counts: list[list[str]]) -> str:
