@@ -6,6 +6,7 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,8 @@ from labeltree.decisions.answers import Answers
 from labeltree.inference.answers.answer_table import AnswerTable
 from labeltree.inference.answers.answered import Answered
 from labeltree.inference.answers.format_answers import answer_cells
+from labeltree.inference.predict import _no_cut
+from labeltree.options.answer_options import AnswerOptions
 from labeltree.taxonomy import Taxonomy
 from labeltree.workbooks import write_workbook
 
@@ -157,3 +160,9 @@ def test_the_sentence_on_one_answer(cut: bool, said: str) -> None:
         guess_probabilities=torch.tensor([[0.9]]).double(),
     )
     assert Answered(["a"], one, tree, "coverage 0.9").sentence() == f"1 answer (coverage 0.9){said}"
+
+
+@pytest.mark.parametrize(("bar", "said"), [(0.0, True), (0.3, False)])
+def test_that_no_answer_can_be_coarser_is_said(bar: float, said: bool) -> None:
+    rule: Any = SimpleNamespace(bars=lambda promise, by_depth: torch.tensor([bar, 0.0]))
+    assert ("no answer is coarser than a class" in _no_cut(rule, AnswerOptions())) is said

@@ -123,6 +123,13 @@ def _warning(decider: Decider, *, of_own_samples: bool) -> str | None:
     return None if decider.run.base is not None else other_report(folder.path, decider.chosen)
 
 
+def _no_cut(rule: DecisionRule, options: AnswerOptions) -> str:
+    """A sentence if no answer can be coarser than a class; else an empty string."""
+    if bool((rule.bars(options.promise, options.by_depth) > 0).any()):
+        return ""
+    return "Enough of them are right as classes, so no answer is coarser than a class, however unsure it is."
+
+
 def answer_with(
     decider: Decider, request: Request, options: AnswerOptions, *, warning: str | None = None
 ) -> Answered:
@@ -151,7 +158,7 @@ def answer_with(
     said: dict[str, Any] = {
         "asked": asked,
         "classifier": decider.chosen.sentence,
-        "rests_on": "" if price is not None else rests_on.sentence,
+        "rests_on": "" if price is not None else _lines(rests_on.sentence, _no_cut(rule, options)),
         "warning": _lines(warning, "" if per else decider.cannot_tell(options.unknown)),
         "about": decider.about(asked),
     }
