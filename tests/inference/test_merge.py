@@ -154,6 +154,49 @@ def test_it_answers_without_samples_of_its_own(sites: list[Path], tmp_path: Path
     assert vectors[5].numpy().tobytes() not in content
 
 
+@pytest.fixture(scope="module")
+def patients(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Solved runs on tables with a column of patients, four samples each, and two tables of new ones."""
+    folder = tmp_path_factory.mktemp("patients")
+    files = [write_table(folder / f"{site}.csv", site) for site in (1, 2, 3, 4)]
+    settings = {"table": {"group_column": "patient"}}
+    return [*(solve(file, folder / file.stem, **settings) for file in files[:2]), *files[2:]]
+
+
+def write_table(path: Path, site: int) -> Path:
+    data = np.load(write(path.with_suffix(".npz"), site))
+    count = len(data["ids"])
+    patient = [f"{site}-{row % 4 + 4 * (row // 16)}" for row in range(count)]
+    columns = [f"v{number}" for number in range(data["vectors"].shape[1])]
+    lines = [",".join(["name", "patient", "kind", "class", *columns])]
+    for row in range(count):
+        numbers = [f"{value:.6g}" for value in data["vectors"][row]]
+        kind, name = str(data["labels"][row]).split("/")
+        lines.append(",".join([data["ids"][row], patient[row], kind, name, *numbers]))
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return path
+
+
+@pytest.mark.slow
+def test_it_says_what_is_needed_to_answer_for_patients(patients: list[Path], tmp_path: Path) -> None:
+    *runs, known, new = patients
+    model = tmp_path / "all"
+    lt.merge(runs, out=model)
+    with pytest.raises(
+        DataError, match=r"groups cannot be answered: .*keeps scores alone: calibrate it .*--data"
+    ):
+        lt.predict(model, data=new, per="group")
+    decider = lt.calibrate(model, data=known)
+    promised = decider.promise_samples
+    assert promised.groups is not None
+    assert 2 < promised.groups <= 32 < promised.samples
+    answers = lt.predict(model, data=new, per="group")
+    assert len(answers) == 32
+    assert "a merged model keeps sums" in lt.predict(model, data=new).warning
+    with pytest.raises(RunError, match=r"holds sums and no training samples.*--labelled"):
+        lt.evaluate(model, data=new)
+
+
 @pytest.mark.slow
 def test_without_held_out_samples_it_asks_for_some(sites: list[Path], tmp_path: Path) -> None:
     import shutil

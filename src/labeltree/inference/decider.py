@@ -38,10 +38,11 @@ from labeltree.decisions.classifiers import (
 from labeltree.decisions.drift import DriftRule, fit_drift
 from labeltree.decisions.promise_samples import PromiseSamples, for_promises, kept_for_probabilities
 from labeltree.decisions.rule import rule_to_dict
-from labeltree.errors import DataError, RunError
+from labeltree.errors import DataError, RunError, typed
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.public_settings import EXPORTED
 from labeltree.inference.reference import (
+    is_merged,
     load_calibration,
     load_reference,
 )
@@ -61,6 +62,7 @@ __all__ = [
 ]
 
 VALIDATION = "validation samples"
+_NONE_HELD = "there are no labelled validation samples that tell how far known samples lie"
 """What a calibration says that rests on the validation samples of the run itself."""
 USUAL_CHOICES: dict[str, Any] = {
     name: getattr(CalibrateOptions, name) for name in ("calibration", "descent", "share", "seed")
@@ -150,9 +152,9 @@ class Decider:
         return {}
 
     def _fit_group_rule(self, per: str) -> GroupRule:
-        if isinstance(self._compared, str):
-            raise DataError(f"groups cannot be answered: {self._compared}")
         held = self._held
+        if isinstance(held, str):
+            raise DataError(f"groups cannot be answered: {held}")
         if per == "group" and (held.groups is None or len(torch.unique(held.groups[held.groups >= 0])) < 2):
             raise DataError(
                 "groups cannot be answered: the validation samples of the run are in no groups; train with "
@@ -230,44 +232,65 @@ class Decider:
     @cached_property
     def _compared(self) -> tuple[EmbeddingTable, EmbeddingTable] | str:
         """Training samples of the folder, and those that promises rest on, or why there are none."""
-        compared = self._reference_and_held
-        if isinstance(compared, str):
-            return compared
-        reference, held = compared
-        return reference, held.rows(for_promises(held))
+        known, held = self._reference, self._held
+        if isinstance(known, str):
+            return known
+        if isinstance(held, str):
+            return held
+        training = known.rows(torch.from_numpy(np.asarray(known.split) == "train"))
+        if not bool((training.nodes > 0).any()) and not self._calibrated_elsewhere:
+            return _NONE_HELD
+        return training, held.rows(for_promises(held))
 
     @property
-    def _held(self) -> EmbeddingTable:
-        """All samples of the folder that training has not seen; only where `_compared` is no reason."""
-        assert not isinstance(self._reference_and_held, str)
-        return self._reference_and_held[1]
+    def _calibrated_elsewhere(self) -> bool:
+        """Whether the samples that promises rest on are not the run's own."""
+        return bool(self.record.get("calibrated_on", VALIDATION) != VALIDATION)
 
     @cached_property
-    def _reference_and_held(self) -> tuple[EmbeddingTable, EmbeddingTable] | str:
-        """Training samples of the folder, and those that training has not seen, or why there are none."""
+    def _held(self) -> EmbeddingTable | str:
+        """All samples of the folder that training has not seen, or why there are none."""
+        if not self._calibrated_elsewhere:
+            known = self._reference
+            if isinstance(known, str):
+                return known
+            held = known.rows(torch.from_numpy(np.asarray(known.split) != "train"))
+            return held if bool((held.nodes > 0).any()) else _NONE_HELD
+        theirs = load_calibration(self.run)
+        if theirs is not None and bool((theirs.nodes > 0).any()):
+            return theirs
+        on = self.record["calibrated_on"]
+        if is_merged(self.run.folder):
+            return (
+                f"the run was calibrated on '{on}', of which a merged model keeps scores alone: calibrate it "
+                f"on labelled samples of yours, 'labeltree calibrate {typed(self.run.folder.path)} --data "
+                "DATA'"
+            )
+        return (
+            f"the run was calibrated on '{on}', whose samples are not in its folder: calibrate again, or "
+            "export it with --with-reference"
+        )
+
+    @cached_property
+    def _reference(self) -> EmbeddingTable | str:
+        """The reference samples of the folder, or why there are none."""
         try:
             known = load_reference(self.run.base or self.run)
         except RunError as error:
             return str(error)
+        if known is None and is_merged(self.run.folder):
+            return (
+                "a merged model keeps sums and no training samples to compare them with; the runs that it "
+                "was made from tell them"
+            )
         if known is None:
             return (
-                "the folder has no reference samples to compare them with ('labeltree calibrate RUN' "
-                "makes them; an exported model keeps them with --with-reference)"
+                "the folder has no reference samples to compare them with (of a run, 'labeltree calibrate "
+                "RUN' makes them; an exported model keeps them with --with-reference)"
             )
         if self.run.change is not None:
             known = replace(known, nodes=self.run.change.to_new(known.nodes))
-        held = torch.from_numpy(np.asarray(known.split) != "train")
-        if (on := self.record.get("calibrated_on", VALIDATION)) != VALIDATION:
-            theirs = load_calibration(self.run)
-            if theirs is None or not bool((theirs.nodes > 0).any()):
-                return (
-                    f"the run was calibrated on '{on}', whose samples are not in its folder: calibrate "
-                    "again, or export it with --with-reference"
-                )
-            return known.rows(~held), theirs
-        if not bool((known.nodes[held] > 0).any()) or not bool((known.nodes[~held] > 0).any()):
-            return "there are no labelled validation samples that tell how far known samples lie"
-        return known.rows(~held), known.rows(held)
+        return known
 
     def answer(
         self,

@@ -97,7 +97,7 @@ def merge_runs(options: MergeOptions) -> Merged:
     head = pooled_head(heads)
     weights = weights_with(first, head)
     with writing(target), new_folder_in(target.absolute().parent) as fresh:
-        made = _write(first, RunFolder(fresh), head, weights, held)
+        made = _write(first, RunFolder(fresh), head, weights, held, _group_columns(runs))
         if target.is_dir():
             target.rmdir()
         fresh.rename(target)
@@ -230,15 +230,25 @@ def _held_out(run: TrainedRun, places: Tensor) -> EmbeddingTable | None:
     return replace(held, nodes=places[held.nodes], attributes={}, group_names=None) if len(held) else None
 
 
+def _group_columns(runs: Sequence[TrainedRun]) -> tuple[str, ...] | None:
+    """The columns of groups, such as patients, in the tables of all runs; None unless they have the same."""
+    named = {run.columns.get("groups") for run in runs}
+    return named.pop() if len(named) == 1 else None
+
+
 def _write(
     first: TrainedRun,
     new: RunFolder,
     head: TreeRidge,
     weights: dict[str, Tensor],
     held: Sequence[EmbeddingTable],
+    groups: tuple[str, ...] | None,
 ) -> int:
-    """Write the model; returns the number of samples that its answers were calibrated on."""
-    public_description(first.description).save(new.description)
+    """Write the model, which knows columns of groups; returns how many samples it was calibrated on."""
+    description = public_description(first.description)
+    if groups is not None:
+        description = replace(description, columns={**description.columns, "groups": groups})
+    description.save(new.description)
     first.taxonomy.save(new.taxonomy)
     if first.training_taxonomy is not None:
         first.training_taxonomy.save(new.training_taxonomy)
@@ -285,7 +295,8 @@ def _notes(target: Path, head: TreeRidge, held: int, kept: int, count: int) -> t
             f"not calibrated, as no run keeps features of held-out samples: {again}, before it answers"
         )
     told.append(
-        "it holds sums and no samples: predict, embed --data, export and serve work; evaluate, index, "
-        "suspects, extend and forget need samples, and are for the runs that it was made from"
+        "it holds sums and no samples: predict, embed --data, export and serve work (--per group once it is "
+        "calibrated on a table with groups); evaluate, index, suspects, extend and forget need samples, and "
+        "are for the runs that it was made from"
     )
     return tuple(told)

@@ -26,6 +26,7 @@ from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_tensors
 
 __all__ = [
+    "is_merged",
     "keep_calibration",
     "keep_reference",
     "load_calibration",
@@ -45,6 +46,11 @@ _SPLITS = tuple(_MOST)
 _ATTRIBUTE = "attribute/"
 
 
+def is_merged(folder: RunFolder) -> bool:
+    """Whether `labeltree merge` has made it: it holds sums without a recipe."""
+    return folder.ridge.is_file() and not folder.recipe.is_file()
+
+
 def validation_table(run: TrainedRun, own_samples: OwnSamples, *, anew: bool = False) -> EmbeddingTable:
     """The labelled samples that a run is calibrated on, from its folder or, if need be, its data.
 
@@ -60,7 +66,7 @@ def validation_table(run: TrainedRun, own_samples: OwnSamples, *, anew: bool = F
         RunError: If they are not in the folder and the run's data are missing or have changed.
     """
     known = None if anew else load_reference(run)
-    if known is None and not run.folder.recipe.is_file() and run.folder.ridge.is_file():
+    if known is None and is_merged(run.folder):
         raise _none_to_calibrate_on(run)
     if known is None:
         known = keep_reference(run, own_samples())

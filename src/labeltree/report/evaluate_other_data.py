@@ -13,13 +13,13 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.data.source import CALIB
-from labeltree.errors import DataError, LabeltreeError, RunError
+from labeltree.errors import DataError, LabeltreeError, RunError, typed
 from labeltree.evaluation import EvaluationResult
 from labeltree.inference.calibrate_run import open_decider
 from labeltree.inference.decider import Decider
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.named_samples import open_other, seen_in_training
-from labeltree.inference.reference import load_reference
+from labeltree.inference.reference import is_merged, load_reference
 from labeltree.inference.run_classifiers import run_classifiers
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.inference.training_samples import joined, training_samples
@@ -102,6 +102,12 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
 
 def _known_samples(run: TrainedRun, path: str | Path, progress: Progress | None) -> EmbeddingTable:
     """Training and validation samples of a run: of its data, else the reference samples in its folder."""
+    if is_merged(run.folder):
+        raise RunError(
+            f"the merged model in '{path}' holds sums and no training samples, which evaluate compares "
+            f"others with; 'labeltree predict {typed(path)} --data DATA --labelled' says how often its "
+            "answers hold the truth, and the runs that it was made from can be evaluated"
+        )
     extended = run.folder.extension.is_file()  # its own samples know nothing of the classes that came later
     try:
         table = _extension_samples(run) if extended else OwnSamples(path, progress)()
