@@ -7,6 +7,7 @@ import pytest
 
 from labeltree.cli.main import main
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyMapping
+from labeltree.taxonomy.versions.between_versions import LabelsOfBoth
 
 OLD = ["bird/parus/great tit", "bird/parus/blue tit", "bird/owl/barn owl", "bird/owl/tawny", "fish/pike"]
 NEW = [
@@ -309,3 +310,29 @@ def test_ids_and_synonyms_are_carried_over(folder: Path) -> None:
         "diabetes 1": set(),  # the old id says not which part
         "diabetes 2": set(),
     }
+
+
+def test_labels_by_lost_ids_are_read_by_a_mapping(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("old.obo").write_text(_OBO)
+    Path("hand.yaml").write_text(_CHANGES)
+    old = Taxonomy.from_file("old.obo")
+    new = TaxonomyMapping.load("hand.yaml", old=old).new
+    new = new.with_aliases([])  # as a version without ids
+    TaxonomyMapping.load("hand.yaml", old=old, new=new).save("changes.yaml")
+    text = Path("changes.yaml").read_text("utf-8")
+    assert '- {remove: gout, also: ["XO:0007"]}' in text
+    assert 'to: infection/flu, also: ["XO:0006", grippe]}' in text
+    mapping = TaxonomyMapping.load("changes.yaml", new=new)
+    labels = LabelsOfBoth(mapping).taxonomy
+    assert [new.path_name(node) for node in labels.encode(["XO:0004", "grippe", "XO:0005"]).tolist()] == [
+        "infection/Cholera",
+        "infection/flu",
+        "infection/flu",
+    ]
+    for wrong, what in (
+        ("{remove: gout, also: [{a: b}]}", "ids and synonyms"),
+        ("{add: x, also: y}", "added"),
+    ):
+        Path("wrong.yaml").write_text(f"labeltree mapping: 1\nchanges:\n- {wrong}\n")
+        assert run("apply", "wrong.yaml", "old.obo", "--out", "x.json") == 2
+        assert what in capsys.readouterr().err

@@ -46,6 +46,7 @@ class _Line:
     old: Path_
     new: tuple[Path_, ...]
     number: int
+    also: tuple[str, ...] = ()
 
 
 def write_mapping(
@@ -62,7 +63,7 @@ def write_mapping(
         about |= {"digest": taxonomy.digest[:16], "nodes": taxonomy.num_nodes, "root": taxonomy.names[0]}
         lines.append(f"{which}: {_flow(about)}\n")
     lines.append("changes:\n" if changes or guesses else "changes: []\n")
-    lines += [f"- {_entry(change)}\n" for change in changes]
+    lines += [f"- {_entry(change, _lost_names(change, old, new))}\n" for change in changes]
     if guesses:
         lines.append(_GUESSES)
         for guess in guesses:
@@ -99,13 +100,21 @@ def _digest(text: str | bytes) -> str:
     return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()[:16]
 
 
-def _entry(change: Change) -> str:
+def _lost_names(change: Change, old: Taxonomy, new: Taxonomy) -> list[str]:
+    """The ids and synonyms of a changed node that the new version does not know."""
+    node = old.follow(change.old) if change.old else None
+    return [] if node is None else [name for name in old.aliases_of(node) if not new.candidates(name)]
+
+
+def _entry(change: Change, also: Sequence[str] = ()) -> str:
     there = [join_path(path) or "/" for path in change.new]
     if change.kind == "add":
         return _flow({"add": there[0]})
     content: dict[str, Any] = {change.kind: join_path(change.old)}
     if there:
         content["to"] = there if len(there) > 1 else there[0]
+    if also:
+        content["also"] = list(also)
     return _flow(content)
 
 
@@ -219,21 +228,32 @@ def _refuse(node: Any, what: str) -> NoReturn:
 def _line(entry: Any) -> _Line:
     fields = _mapping_of(entry) if type(entry).__name__ == "MappingNode" else {}
     kinds = [kind for kind in KINDS if kind in fields]
-    if len(kinds) != 1 or set(fields) - {*kinds, "to"}:
-        _refuse(entry, f"expected one of {', '.join(KINDS)} and perhaps 'to', as in {{rename: a/b, to: a/c}}")
+    if len(kinds) != 1 or set(fields) - {*kinds, "to", "also"}:
+        _refuse(
+            entry,
+            f"expected one of {', '.join(KINDS)} and perhaps 'to' and 'also', as in {{rename: a/b, to: a/c}}",
+        )
     kind = kinds[0]
     here, there = _paths(fields[kind]), _paths(fields["to"]) if "to" in fields else ()
     if len(here) != 1 or not here[0]:
         _refuse(entry, f"{kind} names one node, by its path")
     if kind == "add":
-        if there:
-            _refuse(entry, "what is added has no 'to'")
+        if there or "also" in fields:
+            _refuse(entry, f"what is added has no '{'to' if there else 'also'}'")
         here, there = ((),), here
     elif kind != "remove" and len(there) != 1 and not (kind == "split" and there):
         _refuse(entry, f"{kind} needs the path 'to' which the node went, as in {{{kind}: a/b, to: a/c}}")
     elif kind in ("rename", "move", "merge") and not there[0]:
         _refuse(entry, "a node cannot become the root")
-    return _Line(kind, here[0], there, entry.start_mark.line + 1)
+    also = _texts(fields["also"]) if "also" in fields else ()
+    return _Line(kind, here[0], there, entry.start_mark.line + 1, also)
+
+
+def _texts(node: Any) -> tuple[str, ...]:
+    parts = [node] if isinstance(node.value, str) else node.value
+    if not all(isinstance(getattr(part, "value", None), str) for part in parts):
+        _refuse(node, "also lists the ids and synonyms of the old node, as in also: [A01, flu]")
+    return tuple(part.value for part in parts)
 
 
 def _paths(node: Any) -> tuple[Path_, ...]:
@@ -357,4 +377,10 @@ def _undone(new: Taxonomy, lines: list[_Line], root: str) -> Taxonomy:
     paths += [line.old for line in lines if line.old]
     if not paths:
         raise TaxonomyError("every node of the new taxonomy was added, so there is no old one")
-    return Taxonomy.from_paths(paths, root)
+    old = Taxonomy.from_paths(paths, root)
+    further: dict[int | None, list[str]] = {}
+    if not any(line.also for line in lines):
+        return old
+    for line in lines:
+        further.setdefault(old.follow(line.old), []).extend(line.also)
+    return old.with_aliases([further.get(node, []) for node in range(old.num_nodes)])
