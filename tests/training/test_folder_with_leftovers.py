@@ -47,7 +47,7 @@ def test_leftovers_are_no_classes_and_broken_files_are_listed(
     assert main(["predict", str(run.path), str(photos), "--coverage", "0.5", "--out", str(out)]) == 1
     said = capsys.readouterr().err
     assert "no answer for 7 of 68 samples" in said
-    assert f"their rows say why (in '{out}')" in said
+    assert f"their rows in '{out}' say why, the others are answered" in said
     answers = list(csv.DictReader(out.open(encoding="utf-8")))
     assert sum(bool(row["problem"]) for row in answers) == 7
     assert not any("eaDir" in row["sample"] or "MACOSX" in row["sample"] for row in answers)
