@@ -19,7 +19,7 @@ from labeltree.decisions.answers import Answers
 from labeltree.inference.answers.answer_table import AnswerTable
 from labeltree.inference.answers.answered import Answered
 from labeltree.inference.answers.format_answers import answer_cells
-from labeltree.inference.predict import _no_cut
+from labeltree.inference.predict import _asked
 from labeltree.options.answer_options import AnswerOptions
 from labeltree.taxonomy import Taxonomy
 from labeltree.workbooks import write_workbook
@@ -165,4 +165,6 @@ def test_the_sentence_on_one_answer(cut: bool, said: str) -> None:
 @pytest.mark.parametrize(("bar", "said"), [(0.0, True), (0.3, False)])
 def test_that_no_answer_can_be_coarser_is_said(bar: float, said: bool) -> None:
     rule: Any = SimpleNamespace(bars=lambda promise, by_depth: torch.tensor([bar, 0.0]))
-    assert ("no answer is coarser than a class" in _no_cut(rule, AnswerOptions())) is said
+    decider: Any = None  # of which only costs are read
+    sentence = _asked(rule, decider, AnswerOptions()).sentence
+    assert ("no answer is coarser than a class" in sentence) is said

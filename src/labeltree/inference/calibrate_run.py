@@ -11,12 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.decisions import (
-    ClassNodes,
-    DecisionRule,
-    calibration_by_depth,
-    fit_rule,
-)
+from labeltree.decisions import ClassNodes, DecisionRule, calibration_by_depth, fit_rule
 from labeltree.decisions.choose_classifier import (
     CLASSIFIER_WORDS,
     ChosenClassifier,
@@ -38,10 +33,7 @@ from labeltree.errors import DataError, RunError, typed
 from labeltree.inference.decider import USUAL_CHOICES, VALIDATION, Decider, read_choices
 from labeltree.inference.load_run import TrainedRun, keep_description, load_run
 from labeltree.inference.named_samples import open_other
-from labeltree.inference.reference import (
-    keep_calibration,
-    validation_table,
-)
+from labeltree.inference.reference import keep_calibration, validation_table
 from labeltree.inference.run_classifiers import run_classifiers
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.metrics.functional import hierarchical_f1

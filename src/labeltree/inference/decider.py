@@ -27,25 +27,15 @@ from labeltree.decisions import (
 )
 from labeltree.decisions.answers import Descent
 from labeltree.decisions.answers_of_groups import GroupRule, fit_group_rule
-from labeltree.decisions.choose_classifier import (
-    ChosenClassifier,
-)
-from labeltree.decisions.classifiers import (
-    ClassScores,
-    FittedScores,
-    MergedScores,
-)
+from labeltree.decisions.choose_classifier import ChosenClassifier
+from labeltree.decisions.classifiers import ClassScores, FittedScores, MergedScores
 from labeltree.decisions.drift import DriftRule, fit_drift
 from labeltree.decisions.promise_samples import PromiseSamples, for_promises, kept_for_probabilities
 from labeltree.decisions.rule import rule_to_dict
 from labeltree.errors import DataError, RunError, typed
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.public_settings import EXPORTED
-from labeltree.inference.reference import (
-    is_merged,
-    load_calibration,
-    load_reference,
-)
+from labeltree.inference.reference import is_merged, load_calibration, load_reference
 from labeltree.inference.run_embeddings import embed_source
 from labeltree.options.answer_options import AnswerOptions
 from labeltree.options.model_options import CalibrateOptions
@@ -62,15 +52,13 @@ __all__ = [
 ]
 
 VALIDATION = "validation samples"
-_NONE_HELD = "there are no labelled validation samples that tell how far known samples lie"
 """What a calibration says that rests on the validation samples of the run itself."""
 USUAL_CHOICES: dict[str, Any] = {
     name: getattr(CalibrateOptions, name) for name in ("calibration", "descent", "share", "seed")
 }
 """How a run is calibrated unless its owner says otherwise."""
-
-
 USUAL_ANSWERS = AnswerOptions()
+_NONE_HELD = "there are no labelled validation samples that tell how far known samples lie"
 
 
 @dataclass(frozen=True)

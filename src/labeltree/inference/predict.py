@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -123,11 +123,19 @@ def _warning(decider: Decider, *, of_own_samples: bool) -> str | None:
     return None if decider.run.base is not None else other_report(folder.path, decider.chosen)
 
 
-def _no_cut(rule: DecisionRule, options: AnswerOptions) -> str:
-    """A sentence if no answer can be coarser than a class; else an empty string."""
-    if bool((rule.bars(options.promise, options.by_depth) > 0).any()):
-        return ""
-    return "Enough of them are right as classes, so no answer is coarser than a class, however unsure it is."
+class _Asked(NamedTuple):
+    """What is asked of answers, in words, the costs if these are to be small, and whether answers are cut."""
+
+    words: str
+    price: TreeCost | Tensor | None
+    is_cut: bool = True
+
+    @property
+    def sentence(self) -> str:
+        """A sentence if no answer can be coarser than a class; else an empty string."""
+        if self.is_cut:
+            return ""
+        return "Enough of them are answered right that no answer is coarser than a class, however unsure."
 
 
 def answer_with(
@@ -147,10 +155,11 @@ def answer_with(
         per = "group" if per in _group_columns(decider) else per
         options = replace(options, per=per)
         rule = decider.group_rule(per).rule
-    wanted, price = _asked(rule, decider, options)
-    asked = asked_text(decider, wanted, options.unknown)
+    wanted = _asked(rule, decider, options)
+    price = wanted.price
+    asked = asked_text(decider, wanted.words, options.unknown)
     if per is not None:
-        asked = f"{wanted}, one answer for each {per}"
+        asked = f"{wanted.words}, one answer for each {per}"
     known = decider.promise_samples
     rests_on = PromiseSamples.of(
         rule, known.kind, source=known.source, chose=known.chose, unit=per or "sample"
@@ -158,7 +167,7 @@ def answer_with(
     said: dict[str, Any] = {
         "asked": asked,
         "classifier": decider.chosen.sentence,
-        "rests_on": "" if price is not None else _lines(rests_on.sentence, _no_cut(rule, options)),
+        "rests_on": "" if price is not None else _lines(rests_on.sentence, wanted.sentence),
         "warning": _lines(warning, "" if per else decider.cannot_tell(options.unknown)),
         "about": decider.about(asked),
     }
@@ -334,9 +343,9 @@ def way_of_answering(
         DataError: If the file of costs is missing or malformed.
         ValueError: If an option is not valid.
     """
-    asked, price = _asked(decider.rule, decider, options)
-    asked = asked_text(decider, asked, options.unknown)
-    return asked, lambda table: decider.answer(table, options, price)
+    wanted = _asked(decider.rule, decider, options)
+    asked = asked_text(decider, wanted.words, options.unknown)
+    return asked, lambda table: decider.answer(table, options, wanted.price)
 
 
 def asked_text(decider: Decider, wanted: str, unknown: float) -> str:
@@ -349,16 +358,15 @@ def promise_text(promise: Promise) -> str:
     return f"coverage {promise.coverage:g}, {promise.method}"
 
 
-def _asked(
-    rule: DecisionRule, decider: Decider, options: AnswerOptions
-) -> tuple[str, TreeCost | Tensor | None]:
-    """What is asked of answers in words, and their costs if these are to be small."""
+def _asked(rule: DecisionRule, decider: Decider, options: AnswerOptions) -> _Asked:
+    """What is asked of answers."""
     if options.cost is not None:
-        return f"least expected cost by {options.cost}", _read_price(decider, options.cost, options.coarse)
+        price = _read_price(decider, options.cost, options.coarse)
+        return _Asked(f"least expected cost by {options.cost}", price)
     if options.optimise is not None:
-        return f"best expected {metric_name(options.optimise)}", METRIC_COSTS[options.optimise]
-    rule.bars(options.promise, options.by_depth)
-    return promise_text(options.promise), None
+        return _Asked(f"best expected {metric_name(options.optimise)}", METRIC_COSTS[options.optimise])
+    bars = rule.bars(options.promise, options.by_depth)
+    return _Asked(promise_text(options.promise), None, bool((bars > 0).any()))
 
 
 def _group_columns(decider: Decider) -> tuple[str, ...]:

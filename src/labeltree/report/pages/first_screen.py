@@ -35,6 +35,7 @@ __all__ = [
 
 _MOST_VALUES = 6  # of an attribute that are named one by one
 _NO_ENDS = math.nan, math.nan
+_MANY_WITHHELD = 0.5  # of the answers, of which the coverage then says little
 
 
 @dataclass(frozen=True)
@@ -241,9 +242,6 @@ def _warnings(name: str, numbers: Sequence[int | None], unit: str) -> list[str]:
             if count < FEW_CASES:
                 warnings.append(f"Only {plural(count, unit)} {what}: the {rate} is uncertain.")
     return warnings
-
-
-_MANY_WITHHELD = 0.5  # of the answers, of which the coverage then says little
 
 
 def promise_sentence(result: EvaluationResult) -> str:

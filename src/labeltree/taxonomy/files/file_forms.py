@@ -76,12 +76,7 @@ from labeltree.taxonomy.files.taxon_tables import (
 __all__ = ["FORMS", "FileForm", "entries_of_form", "find_form", "other_form"]
 
 _TABLES = (".csv", ".tsv", *WORKBOOKS)
-_TAXA = (
-    *_TABLES,
-    ".txt",
-    ".tab",
-    ".taxonomy",
-)  # lines whose first one names columns as Darwin Core and others do
+_TAXA = (*_TABLES, ".txt", ".tab", ".taxonomy")  # whose first line may name columns as Darwin Core does
 _LINES = (".txt", ".names")
 _MARKS = (">", "|", ";", "\t", ":", ",", " - ", ".", "_")
 _FIRST = 20  # lines
