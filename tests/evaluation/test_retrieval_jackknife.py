@@ -106,6 +106,27 @@ def test_values_without_blocks_are_those_of_searches_without_them(several: bool,
             assert np.isnan(found[name].values[blocks == block, block]).all()
 
 
+@pytest.mark.parametrize("groups", [None, 7, 2])
+@pytest.mark.parametrize("own_group", ["always", "never"])
+def test_recall_without_blocks_is_that_of_all_queries(groups: int | None, own_group: str) -> None:
+    """Also where the first results are all of one block, and where labels end above the leaves."""
+    table = drawn(150, seed=3, noise=1.5)
+    generator = torch.Generator().manual_seed(1)
+    inner = torch.rand(len(table.nodes), generator=generator) < 0.2
+    table = replace(table, nodes=torch.where(inner, TREE.ancestors[table.nodes][:, 1], table.nodes))
+    if groups is not None:
+        table = replace(table, groups=torch.arange(len(table.nodes)) // (2 * groups))
+    all_of_them = measured(table, leave_group_out=own_group).without
+    with patch.multiple(retrieval_jackknife, _QUERIES=20, _FIRST_RESULTS=3):
+        few = measured(table, leave_group_out=own_group).without
+    assert len(few["embeddings", "map_at_r"].rows) == 20
+    recalled = [key for key in all_of_them if key[1].startswith("recall")]
+    assert ("embeddings", "recall_at_1") in recalled
+    for key in recalled:
+        np.testing.assert_array_equal(few[key].rows, all_of_them[key].rows)
+        np.testing.assert_array_equal(few[key].values, all_of_them[key].values)
+
+
 def test_known_rankings_have_every_query_and_no_missing_label() -> None:
     points, nodes = torch.eye(3), TREE.leaves[:3]
     order = torch.tensor([[1, 2], [0, 2], [0, 1]])

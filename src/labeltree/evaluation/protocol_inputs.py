@@ -26,6 +26,7 @@ from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.statistics.retrieval_jackknife import (
     WithoutBlocks,
     draw_blocks,
+    recall_without_blocks,
     values_without_blocks,
 )
 from labeltree.evaluation.table_inputs import Second, TableInputs
@@ -35,6 +36,7 @@ from labeltree.metrics.functional import (
     nearest_labels,
     tree_accuracy,
 )
+from labeltree.metrics.labels_at_depth import nodes_at_depth
 from labeltree.metrics.retrieval import Retrieval
 from labeltree.metrics.search.ranking import RankedChunk, ranked_chunks
 from labeltree.progress import Progress
@@ -206,6 +208,10 @@ class Inputs(TableInputs):
         without = dict[str, WithoutBlocks]()
         if intervals and gallery is None and not bool(values["map@r"].isnan().all()):
             without = self._without_blocks(measure, reading, queries, asked, progress)
+            of_depths = {f"/depth{depth}": nodes_at_depth(nodes, tree, depth) for depth in depths}
+            labels = {"": nodes if by_depth else in_judge(nodes), **of_depths}
+            if any(len(part.rows) < len(queries) for part in without.values()):
+                without |= self._recall_without_blocks(reading, queries, labels, ks)
 
         def column(name: str, key: str, *, known: bool = True, **changes: Any) -> Column:
             of_search: dict[str, Any] = {"among": gallery is None, "without": without.get(key)}
@@ -241,10 +247,6 @@ class Inputs(TableInputs):
         progress: Progress | None,
     ) -> dict[str, WithoutBlocks]:
         """The numbers of queries that are searched among each other, without blocks of them."""
-        blocks, groups = self._blocks(queries), self.left_out(queries)
-        own = torch.arange(len(queries))  # a query is no result of its own
-        if groups is not None:
-            own = torch.where(groups >= 0, groups, groups.max() + 1 + own)
         points = reading.points[queries]
 
         def rank(rows: Tensor, most: int) -> Iterator[RankedChunk]:
@@ -256,8 +258,33 @@ class Inputs(TableInputs):
 
         graded = asked.nonzero()[:, 0] if isinstance(asked, Tensor) else torch.arange(len(queries))
         return values_without_blocks(
-            without, rank, blocks, own.numpy(), graded.numpy(), self.settings.seed, progress
+            without,
+            rank,
+            self._blocks(queries),
+            self._own(queries),
+            graded.numpy(),
+            self.settings.seed,
+            progress,
         )
+
+    def _recall_without_blocks(
+        self, reading: Reading, queries: Tensor, labels: dict[str, Tensor], ks: Sequence[int]
+    ) -> dict[str, WithoutBlocks]:
+        """Recall of queries that are searched among each other, without blocks of them; `labels` by depth."""
+        points, of = reading.points[queries], {name: label.numpy() for name, label in labels.items()}
+
+        def rank(rows: Tensor, most: int, top: int) -> Iterator[RankedChunk]:
+            return ranked_chunks(points[rows], points, geometry=reading.geometry, chunk_rows=most, top=top)
+
+        blocks, own = self._blocks(queries), self._own(queries)
+        return recall_without_blocks(rank, of, ks, blocks, own, self.settings.seed)
+
+    def _own(self, queries: Tensor) -> NDArray[np.int64]:
+        """A number `(q,)` of each query; those of the same one are no results of each other."""
+        own, groups = torch.arange(len(queries)), self.left_out(queries)
+        if groups is not None:
+            own = torch.where(groups >= 0, groups, groups.max() + 1 + own)
+        return own.numpy()
 
     def _blocks(self, rows: Tensor) -> NDArray[np.int64]:
         ids = rows if self.table.instances is None else self.table.instances[rows]

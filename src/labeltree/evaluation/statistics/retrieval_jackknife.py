@@ -15,11 +15,13 @@ from labeltree.evaluation.statistics.interval_ends import Floats, binomial_ends,
 from labeltree.metrics.search.ranking import RankedChunk
 from labeltree.progress import Progress
 
-__all__ = ["WithoutBlocks", "draw_blocks", "ends_of_search", "values_without_blocks"]
+__all__ = ["WithoutBlocks", "draw_blocks", "ends_of_search", "recall_without_blocks", "values_without_blocks"]
 
 _BLOCKS = 20
 _QUERIES = 512  # of which the values without a block are computed
 _RANKED = 2**21  # results of queries without a block that are kept at a time
+_RECALLED = 2**17  # queries of which recall without a block is computed
+_FIRST_RESULTS = 64  # are looked at first; sixteen times as many where they do not decide
 
 
 def draw_blocks(units: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -193,6 +195,83 @@ def values_without_blocks(
             progress("without blocks of results", start + len(order), len(rows))
     one = np.zeros(count, dtype=np.int64)
     return {name: WithoutBlocks(blocks, rows, values, one) for name, values in left_out.items()}
+
+
+def recall_without_blocks(
+    rank: Callable[[Tensor, int, int], Iterable[RankedChunk]],
+    labels: Mapping[str, NDArray[np.int64]],
+    ks: Sequence[int],
+    blocks: NDArray[np.int64],
+    own: NDArray[np.int64],
+    seed: int,
+) -> dict[str, WithoutBlocks]:
+    """Recall@k of a search among the samples without each block of samples, of all queries.
+
+    Without a block most queries keep their first right result, so that a few hundred queries do not tell what
+    it adds to recall. The first results of every query do, and are soon ranked.
+
+    Args:
+        rank: Gives the first results of queries `(q,)` among all samples, so many queries at a time and so
+            many results: `rank(queries, most, results)`.
+        labels: `(n,)` labels of the samples, −1 for one that is neither query nor result, by what follows
+            "recall@k" in the name of the number.
+        ks: The k of recall@k.
+        blocks: `(n,)` block of each sample, see `draw_blocks`.
+        own: `(n,)` samples of a query's number, all of its block, are no results of it.
+        seed: Random seed of the draw of 131,072 queries, if there are more.
+    """
+    count = int(blocks.max(initial=-1)) + 1
+    if count < 2:
+        return {}
+    rows = np.sort(np.random.default_rng(seed).permutation(len(blocks))[:_RECALLED])
+    ranks = {name: _right_without_blocks(label, blocks, own, rows) for name, label in labels.items()}
+    waiting, results = np.arange(len(rows)), _FIRST_RESULTS
+    while len(waiting):
+        undecided = []
+        most = max(1, _RANKED // min(results, len(blocks)))
+        for start, ranked in rank(torch.from_numpy(rows[waiting]), most, min(results, len(blocks))):
+            of, order = waiting[start : start + len(ranked)], ranked.numpy()
+            decided = np.ones(len(of), dtype=bool)
+            not_own, of_block = own[order] != own[rows[of]][:, None], blocks[order]
+            for name, label in labels.items():
+                counted = not_own & (label[order] >= 0)
+                right = counted & (label[order] == label[rows[of]][:, None])
+                for block in range(count):
+                    there = of_block != block
+                    places = (counted & there).cumsum(axis=1)
+                    first = (right & there).argmax(axis=1)[:, None]
+                    hit = np.take_along_axis(right & there, first, axis=1)
+                    place = np.where(hit, np.take_along_axis(places, first, axis=1), np.inf)[:, 0]
+                    known = ~np.isnan(ranks[name][of, block])
+                    ranks[name][of, block] = np.where(known, place, np.nan)
+                    decided &= ~known | hit[:, 0] | (places[:, -1] >= max(ks))
+            undecided.append(of[~decided])
+        waiting = np.concatenate(undecided) if results < len(blocks) else waiting[:0]
+        results *= 16
+    one = np.zeros(count, dtype=np.int64)
+    return {
+        f"recall@{k}{name}": WithoutBlocks(
+            blocks, rows, np.where(np.isnan(place), np.nan, place <= k).astype(np.float32), one
+        )
+        for name, place in ranks.items()
+        for k in ks
+    }
+
+
+def _right_without_blocks(
+    labels: NDArray[np.int64], blocks: NDArray[np.int64], own: NDArray[np.int64], rows: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """`(c, B)`: 0, and NaN where the query `rows` has no right result without block b, or is of it."""
+    count = int(blocks.max()) + 1
+    _, classes = np.unique(labels, return_inverse=True)
+    of_block = np.zeros((classes.max() + 1, count), dtype=np.int64)
+    np.add.at(of_block, (classes, blocks), 1)
+    keys = own * len(of_block) + classes
+    _, mine, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+    left = of_block.sum(axis=1)[classes[rows]][:, None] - of_block[classes[rows]]
+    left = left - sizes[mine[rows]][:, None]
+    unknown = (left <= 0) | (labels[rows] < 0)[:, None] | (blocks[rows][:, None] == np.arange(count))
+    return np.where(unknown, np.nan, 0).astype(np.float32)
 
 
 def _compressed(rows: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.int64]:
