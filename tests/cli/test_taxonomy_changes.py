@@ -156,6 +156,24 @@ def test_synonyms(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert message in capsys.readouterr().err
 
 
+def test_convert_takes_the_columns_of_levels_as_show_does(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "s.csv").write_text(
+        "text,kind,thing\nred breast,animal,bird\nscales,animal,fish\nlorry,vehicle,truck\n"
+    )
+    levels = ["--column", "kind", "--column", "thing"]
+    assert run("convert", "s.csv", "s.json", *levels) == 0
+    tree = Taxonomy.from_file(folder / "s.json")
+    assert sorted(map(tree.path_name, tree.leaves.tolist())) == [
+        "animal/bird",
+        "animal/fish",
+        "vehicle/truck",
+    ]
+    assert run("convert", "s.csv", "again.json", *levels, "--form", "codes") == 2
+    assert "--form codes reads one --column" in capsys.readouterr().err
+
+
 def test_releases_are_given_by_convert(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("convert", "new.yaml", "new.json", "--release", "2024 a") == 0
     assert Taxonomy.from_file("new.json").release == "2024 a"

@@ -137,7 +137,7 @@ def convert_taxonomy(options: ConvertOptions) -> AnyTaxonomy:
     from labeltree.taxonomy.forms import read_form
 
     if options.form is None:
-        taxonomy = open_taxonomy(options.taxonomy, options.names, options.synonyms)[0]
+        taxonomy = open_taxonomy(options.taxonomy, options.names, options.synonyms, options.column)[0]
     else:
         taxonomy = read_form(options.taxonomy, options.form, **options.form_settings)
     if options.release is not None:

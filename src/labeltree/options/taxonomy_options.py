@@ -122,7 +122,15 @@ class ConvertOptions(Options):
     ] = None
     describe: Annotated[bool, Option("codes: name nodes 'A00 Cholera' instead of 'A00'")] = False
     separator: Annotated[str | None, Option("breadcrumbs: what separates names", metavar="TEXT")] = None
-    column: Annotated[str | None, Option("breadcrumbs, codes: the column of a table that holds them")] = None
+    column: Annotated[
+        Sequence[str] | None,
+        Option(
+            "the column of a table that holds whole paths or, with --form codes, codes; or, given several "
+            "times, the columns of its levels, coarse to fine",
+            metavar="NAME",
+            repeat=True,
+        ),
+    ] = None
     descriptions: Annotated[
         str | None,
         Option(
@@ -140,7 +148,7 @@ class ConvertOptions(Options):
             raise self.refusal(
                 f"only a .json file keeps a release, not '{self.out}'; name a file that ends in .json"
             )
-        used = () if self.form is None else _USED.get(self.form, ())
+        used = ("column",) if self.form is None else _USED.get(self.form, ())
         if idle := [f"`{name}`" for name in self.form_settings if name not in used]:
             fits = [form for form, names in _USED.items() if set(self.form_settings) <= set(names)]
             what = "" if self.form is None else f" to `form` {self.form}"
@@ -148,13 +156,16 @@ class ConvertOptions(Options):
                 f"{' and '.join(idle)} does not apply{what}; "
                 + (f"say `form` {' or '.join(fits)}" if fits else "no form takes all of these options")
             )
+        if self.form is not None and len(self.column or ()) > 1:
+            raise self.refusal(f"`form` {self.form} reads one `column`; name one, or leave out `form`")
         if self.form is not None and (self.names is not None or self.synonyms is not None):
             raise self.refusal("`names` and `synonyms` are for tables of samples, and do not apply to `form`")
 
     @property
     def form_settings(self) -> dict[str, Any]:
         """What is said of the form of the file."""
-        return {name: getattr(self, name) for name in _OF_FORM if self.is_given(name)}
+        given = {name: getattr(self, name) for name in _OF_FORM if self.is_given(name)}
+        return given | ({"column": self.column[0]} if self.column else {})
 
 
 @dataclass(frozen=True)

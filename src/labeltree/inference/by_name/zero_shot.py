@@ -21,6 +21,7 @@ from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.answers.answered import Answered
 from labeltree.inference.named_samples import NamedSamples, has_folders, name_samples
 from labeltree.inference.predict import promise_text
+from labeltree.metrics.functional import accuracy_by_depth
 from labeltree.models.name_space import NameSpace, open_name_space
 from labeltree.options.name_options import ZeroShotOptions
 from labeltree.taxonomy import Taxonomy
@@ -128,7 +129,12 @@ def _sentence(by_name: NameClassifier, scores: Tensor, labels: Tensor | None) ->
         return f"{said}."
     first = classes.nodes[scores[judged].argmax(1)]
     right = holds_truth(labels[judged], first, classes.taxonomy)
-    return f"{said}; the first guess is right for {float(right.double().mean()):.1%} of the labelled samples."
+    at = accuracy_by_depth(first, labels[judged], classes.taxonomy).tolist()
+    depths = ", ".join(f"{each:.1%} at depth {depth}" for depth, each in enumerate(at, 1) if each == each)
+    return (
+        f"{said}; the first guess is right for {float(right.double().mean()):.1%} of the labelled samples "
+        f"({depths})."
+    )
 
 
 def _rests_on(rule: DecisionRule | None, options: ZeroShotOptions) -> str:
