@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,6 +65,9 @@ def match_nodes(source: Graph, target: Graph) -> Matching:
 def match_labels(source: Graph, target: Graph) -> Matching:
     """Find the labels of samples in a taxonomy: as `match_nodes` does, and else by its further names.
 
+    These are the ids and synonyms of its nodes; a label is such a one by its path, or by a name that no other
+    node of its taxonomy has.
+
     Args:
         source: The taxonomy of the labels, perhaps made of them, in which an id or a synonym is a node.
         target: The taxonomy in which they are looked for.
@@ -71,9 +75,12 @@ def match_labels(source: Graph, target: Graph) -> Matching:
     matching = match_nodes(source, target)
     if not target.aliases:
         return matching
+    count = Counter(source.names)
     for node in (matching.nodes < 0).nonzero()[:, 0].tolist():
         path = source.path(node)
         known = target.candidates(path[0] if len(path) == 1 else join_path(path))
+        if not known and count[path[-1]] == 1:
+            known = target.candidates(path[-1])
         if len(known) == 1:
             matching.nodes[node] = known[0]
     return Matching(matching.nodes, [n for n in matching.ambiguous if int(matching.nodes[n]) < 0])
