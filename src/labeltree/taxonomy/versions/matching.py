@@ -122,7 +122,20 @@ def match_versions(
                 )
             if node and new.follow(old.path(node)) is None:
                 targets[node] = (place[0],) if place[0] else ()
-    return targets, guesses_of(old, new, targets, carry_on(old, new, targets))
+    doubtful = carry_on(old, new, targets)
+    return targets, guesses_of(old, new, targets, doubtful, _considered_nodes(old, new, targets))
+
+
+def _considered_nodes(old: Taxonomy, new: Taxonomy, targets: Sequence[Nodes]) -> dict[int, list[int]]:
+    """The new nodes that may be meant by old ones that are left, as the new version says by their ids."""
+    considered: dict[int, list[int]] = {}
+    for node in range(1, old.num_nodes) if new.considered else ():
+        called = [old.names[node], *old.aliases_of(node)] if not targets[node] else []
+        instead = dict.fromkeys(id for name in called for id in new.considered.get(name, ()))
+        there = [known[0] for id in instead if len(known := new.candidates(id)) == 1]
+        if there:
+            considered[node] = there
+    return considered
 
 
 def carry_on(
