@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.cache import cache_entries, data_home
+from labeltree.counted_nouns import say_count
 from labeltree.offline import offline
 
 __all__ = ["VARIABLES", "Installation", "examine_installation"]
@@ -89,7 +90,7 @@ class Installation:
             remedy = f"without {', '.join(missing)}: pip install 'labeltree[{extra}]'"
             yield "" if number else "extras", f"{extra:<12} {remedy if missing else 'installed'}"
         yield "GPU", ", ".join(self.gpus) or "none that torch can use"
-        cores = f"{self.processors} processor core{'s' * (self.processors != 1)}"
+        cores = say_count(self.processors, "processor core")
         yield "threads", cores if self.threads is None else f"{self.threads} of torch, {cores}"
         for number, (place, size) in enumerate(self.caches.items()):
             yield "" if number else "caches", f"{place}: {size / 1e6:,.1f} MB"

@@ -112,9 +112,9 @@ def test_rows_of_one_file_are_one_group(table):
     ("columns", "options", "sentence"),
     [
         (
-            {"labels": list("abab")},
+            {"kind": list("abab")},
             {},
-            "no column for labels .*it has image, labels: name one as label_columns",
+            "no column for labels .*it has image, kind: name one as label_columns",
         ),
         ({"label": list("abab")}, {"label_columns": "lable"}, "no column 'lable'; did you mean 'label'"),
         ({"label": list("abab")}, {"label_columns": []}, "label_columns is empty"),

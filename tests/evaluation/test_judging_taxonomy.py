@@ -109,3 +109,11 @@ def test_what_is_not_there_is_named(table: EmbeddingTable, taxonomy: Taxonomy) -
     assert [target.names[node] for node in moved.nodes] == [taxonomy.names[node] for node in some.nodes]
     missing = replace(some, nodes=torch.full_like(some.nodes, -1))
     assert (translate(missing, taxonomy, target, "'f'").nodes == -1).all()
+
+
+def test_labels_are_found_by_ids_and_synonyms(table: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    codes = Taxonomy.from_paths(["T1", "T2"])
+    target = Taxonomy.from_paths(["dog", "cat"]).with_aliases([(), ("T1",), ("T2",)])
+    some = replace(table.rows(torch.arange(4)), nodes=torch.tensor([1, 2, 2, -1]), predictions=None)
+    moved = translate(some, codes, target, "'f'")
+    assert moved.nodes.tolist() == [1, 2, 2, -1]

@@ -422,7 +422,7 @@ def places_in(folder: Path, planted: list[str]) -> list[tuple[str, str]]:
 def test_nothing_of_the_training_samples_leaves(
     tmp_path: Path, make_image_folder: Callable[..., Path]
 ) -> None:
-    """Ids, file names, folders, column names of groups and places are in no byte of an export."""
+    """Ids, file names, folders, groups and places are in no byte of an export, but the groups' column is."""
     home = tmp_path / "ward-7-confidential"
     photos = make_image_folder(home / "photographs", per_leaf=14)
     rows = ["picture,depth1,depth2,who_it_is,site"]
@@ -448,7 +448,7 @@ def test_nothing_of_the_training_samples_leaves(
     import getpass
     import platform
 
-    planted = ["PAT-70", "mueller", "scan_of", "ward-7", "photographs", "who_it_is", "Ärztehaus", "run-of-dr"]
+    planted = ["PAT-70", "mueller", "scan_of", "ward-7", "photographs", "Ärztehaus", "run-of-dr"]
     planted += ["patients-of", str(tmp_path), str(Path.home()) + "/", str(Path(lt.__file__).parents[2])]
     planted += [sys.prefix, "site-packages"]
     planted += [name for name in (platform.node(), getpass.getuser()) if len(name) > 5]
@@ -478,9 +478,11 @@ def test_places_in_settings_are_left_out(tmp_path: Path, monkeypatch: pytest.Mon
     )
     text = json.dumps(found.settings)
     assert not any(word in text for word in ("home", "tree.json", "vectors.txt", "patient"))
+    placed = ModelDescription(settings, None, {"groups": ("/home/x/patients",), "labels": ("a",)})
+    assert public_description(placed).columns == {"labels": ("a",)}
     assert found.settings["missing_labels"] == ["n/a"]
     assert found.settings["devise"]["margin"] == 0.1
-    assert found.columns == {"labels": ("a",), "texts": ("t",)}
+    assert found.columns == {"groups": ("patient",), "labels": ("a",), "texts": ("t",)}
     monkeypatch.chdir(tmp_path)
     (tmp_path / "resnet18").mkdir()
     assert public_encoder("timm:resnet18") == "timm:resnet18", "whatever lies in the folder"

@@ -118,6 +118,17 @@ def test_patients_with_one_image_are_patients(home: Path, tmp_path: Path) -> Non
     assert found.samples == [f"new{number}" for number in range(10)]
 
 
+def test_an_export_finds_the_groups_as_the_run_does(home: Path, tmp_path: Path) -> None:
+    model = lt.load(home / "run")
+    model.export(tmp_path / "model", ["safetensors"], with_reference=True)
+    exported = lt.load(tmp_path / "model")
+    for per in ("group", "patient"):
+        mine = model.predict(data=home / "new.csv", per=per, coverage=0.7)
+        theirs = exported.predict(data=home / "new.csv", per=per, coverage=0.7)
+        assert theirs.samples == mine.samples == [f"new{number}" for number in range(10)]
+        assert [row["answer"] for row in theirs] == [row["answer"] for row in mine]
+
+
 def test_a_run_calibrated_elsewhere_answers_groups_as_there(home: Path, tmp_path: Path) -> None:
     import shutil
 

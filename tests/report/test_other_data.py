@@ -16,6 +16,8 @@ import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import DataError, RunError, TaxonomyError
 from labeltree.report.evaluate_other_data import _drifted
+from labeltree.runs import RunFolder
+from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
 pytestmark = pytest.mark.slow
 
@@ -111,6 +113,39 @@ def test_reference_samples_stand_in_for_lost_data(home: Path, tmp_path: Path) ->
     assert found.main.answer_score("top1") == pytest.approx(with_data.main.answer_score("top1"))
 
 
+def test_other_data_are_measured_where_siblings_stand_in_another_order(home: Path, tmp_path: Path) -> None:
+    old = RunFolder(home / "run").load_taxonomy()
+    tree = tmp_path / "reversed.txt"
+    tree.write_text("\n".join(old.path_name(node) for node in reversed(old.leaves.tolist())))
+    plain = lt.evaluate(home / "run", data=home / "new.csv", out=tmp_path / "plain", resamples=0).result
+    done = lt.evaluate(home / "run", tree, data=home / "new.csv", resamples=0)
+    assert done.metrics.parent.name == "elsewhere-new-on-reversed"
+    assert done.result.counts["test samples"] == plain.counts["test samples"]
+    assert done.result.main.answer_score("top1") == pytest.approx(plain.main.answer_score("top1"), abs=0.05)
+
+
+def test_other_data_may_have_labels_of_either_version(home: Path, tmp_path: Path) -> None:
+    old = RunFolder(home / "run").load_taxonomy()
+    became = {"animal/dog/poodle": "animal/dog/hound", "animal/dog/beagle": "animal/dog/hound"}
+    paths = {old.path_name(node): old.path_name(node) for node in range(1, old.num_nodes)} | became
+    new = Taxonomy.from_paths(sorted({*paths.values(), "plant/moss"}))
+    targets = [[0], *([new.find(paths[old.path_name(node)])] for node in range(1, old.num_nodes))]
+    new.save(tmp_path / "new.json")
+    TaxonomyMapping(old, new, targets).save(tmp_path / "changes.yaml")
+    samples = tmp_path / "theirs.csv"
+    lines = (home / "new.csv").read_text().splitlines()[:-1]
+    samples.write_text("\n".join(line.replace("dog/poodle,", "dog/hound,") for line in lines))
+    changed = {"mapping": tmp_path / "changes.yaml", "resamples": 0, "protocols": ["decisions"]}
+    result = lt.evaluate(home / "run", tmp_path / "new.json", data=samples, **changed).result
+    assert result.counts["test samples"] == 60
+    assert result.counts["classes tested"] == 4
+    assert any("merged" in said for said in result.cautions)
+    tree = result.main.by_depth
+    assert len(next(iter(tree.values()))) == new.max_depth
+    with pytest.raises(ValueError, match="taxonomy"):
+        lt.evaluate(home / "run", data=samples, mapping=tmp_path / "changes.yaml")
+
+
 def test_what_cannot_be_measured_is_refused(home: Path) -> None:
     other = home / "other.csv"
     other.write_text((home / "dark.csv").read_text().replace("plant/fern", "plant/moss"))
@@ -121,8 +156,8 @@ def test_what_cannot_be_measured_is_refused(home: Path) -> None:
     other.write_text("\n".join(["image,label,patient,site", *unlabelled]))
     with pytest.raises(DataError, match="has a label; 'labeltree predict' answers"):
         lt.evaluate(home / "run", data=other)
-    with pytest.raises(ValueError, match="'taxonomy' does not go with 'data'"):
-        lt.evaluate(home / "run", home / "tree.json", data=home / "dark.csv")
+    with pytest.raises(ValueError, match="'corrections' does not go with 'data'"):
+        lt.evaluate(home / "run", corrections=home / "own.csv", data=home / "dark.csv")
     with pytest.raises(DataError, match="no column 'camera'"):
         lt.evaluate(home / "run", data=home / "dark.csv", by=["camera"])
     with pytest.raises(RunError):

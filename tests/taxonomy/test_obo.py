@@ -7,7 +7,7 @@ import pytest
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy import TaxonomyMapping
+from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyMapping
 from labeltree.taxonomy.files.obo import entries_from_obo
 from labeltree.taxonomy.versions.between_versions import LabelsOfBoth
 
@@ -166,3 +166,59 @@ def test_damaged_aliases_are_refused(tmp_path: Path) -> None:
     for aliases in ([["x"]], ["x"] * 4, {"x": 1}):
         with pytest.raises(TaxonomyError, match="'aliases' is not a list of strings for each node"):
             lt.Taxonomy.from_dict({**tree.to_dict(), "aliases": aliases})
+
+
+def _term(id: str, name: str, *tags: str) -> str:
+    return "\n".join(["[Term]", f"id: {id}", f"name: {name}", *tags, ""])
+
+
+OLD = [
+    _term("X:1", "cell"),
+    _term("X:2", "big cell", "is_a: X:1"),
+    _term("X:3", "round cell", "is_a: X:2"),
+    _term("X:4", "flat cell", "is_a: X:2"),
+]
+NEW = [
+    *OLD[:2],
+    _term(
+        "X:3", "obsolete round cell", "is_obsolete: true", *(f"consider: X:{n} ! a cell" for n in (5, 6, 7))
+    ),
+    _term("X:4", "obsolete flat cell", "is_obsolete: true", "replaced_by: X:6"),
+    _term("X:5", "ball", "is_a: X:1"),
+    _term("X:6", "disc", "is_a: X:2"),
+    _term("X:7", "obsolete sphere", "is_obsolete: true", "replaced_by: X:5"),
+]
+
+
+@pytest.mark.parametrize("through_a_tree", [False, True])
+def test_what_to_consider_is_suggested_and_never_taken(tmp_path: Path, through_a_tree: bool) -> None:
+    """`consider` names alternatives, of which a person chooses; only `replaced_by` is certain."""
+    old, new = tmp_path / "old.obo", tmp_path / "new.obo"
+    old.write_text("\n".join(OLD))
+    new.write_text("\n".join(NEW))
+    if through_a_tree:  # most ontologies are DAGs, of which a tree is made first
+        tree, _ = TaxonomyDAG.from_file(new).project("odir")
+        new = tmp_path / "new.json"
+        tree.save(new)
+    guesses = lt.diff_taxonomies(str(old), str(new)).guesses
+    assert [guess.change.kind for guess in guesses] == ["move", "merge"]
+    assert all(
+        guess.suggested and "says to consider this one, or 1 other" in guess.reason for guess in guesses
+    )
+    file = tmp_path / "changes.yaml"
+    lt.map_taxonomies(str(old), str(new), out=file, accept=True)
+    before = file.read_text()
+    lines = [line for line in before.splitlines() if "to consider this one" in line]
+    assert len(lines) == 2
+    assert all(line.startswith("# - {") for line in lines), "not even --accept takes one"
+    trees = Taxonomy.from_file(old), Taxonomy.from_file(new)
+
+    def place(name: str) -> str:
+        mapping = TaxonomyMapping.load(file, old=trees[0], new=trees[1])
+        return trees[1].names[int(mapping.nodes[trees[0].find(name)])]
+
+    assert place("flat cell") == "disc"
+    assert place("round cell") == "big cell", "it is removed until somebody decides"
+    for line, name in zip(lines, ("ball", "disc"), strict=True):
+        file.write_text(before.replace(line, line.removeprefix("# ")))
+        assert place("round cell") == name

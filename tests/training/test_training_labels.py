@@ -109,6 +109,19 @@ def test_another_taxonomy_of_training(recipe_of: Recipes, tmp_path: Path) -> Non
         training_labels(recipe_of("supcon", train_taxonomy=str(tmp_path / "small.csv")), full)
 
 
+def test_another_taxonomy_of_training_may_call_classes_by_ids(recipe_of: Recipes, tmp_path: Path) -> None:
+    full = open_recipe_source(recipe_of("supcon")).taxonomy
+    names = [full.names[node] for node in full.leaves.tolist()]
+    ids = [f"N{i}" for i in range(len(names))]
+    other = Taxonomy.from_paths([(f"group{i % 2}", each) for i, each in enumerate(ids)])
+    name_of = dict(zip(ids, names, strict=True))
+    other = other.with_aliases([[name_of[each]] if each in name_of else [] for each in other.names])
+    other.save(tmp_path / "ids.json")
+    labels = training_labels(recipe_of("supcon", train_taxonomy=str(tmp_path / "ids.json")), full)
+    there = labels.to_training[full.leaves].tolist()
+    assert [labels.taxonomy.names[node] for node in there] == ids
+
+
 @pytest.mark.parametrize("rule", ["odir", "yolo9000"])
 def test_a_dag_is_projected_for_training(rule: str, recipe_of: Recipes, tmp_path: Path) -> None:
     """A leaf with two parents, of which the rule keeps one; by odir the branch with more samples."""

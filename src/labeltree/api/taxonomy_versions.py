@@ -94,8 +94,8 @@ def map_taxonomies(options: MapOptions) -> VersionDifference:
     old, new = open_tree(options.old), open_tree(options.new)
     mapping, guesses = _between(options.synonyms, old, new)
     if options.accept:
-        mapping = mapping.with_guesses([guess for guess in guesses if not guess.by_place])
-        guesses = [guess for guess in guesses if guess.by_place]
+        mapping = mapping.with_guesses([guess for guess in guesses if not guess.needs_decision])
+        guesses = [guess for guess in guesses if guess.needs_decision]
     mapping.save(options.out, guesses)
     return VersionDifference(mapping, guesses)
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from labeltree.counted_nouns import say_count
 from labeltree.curation.duplicates import DuplicatePair, Duplicates, percent_of
 from labeltree.options.choices import Format
 from labeltree.taxonomy import Taxonomy
@@ -134,14 +135,14 @@ def _sentences(duplicates: Duplicates) -> list[str]:
         lines.append(
             f"{what}{leak.samples:,} of the {leak.of:,} samples of {leak.split} "
             f"({percent_of(leak.samples, leak.of)}) have a near duplicate in {leak.other} "
-            f"({leak.pairs:,} pair{'s' * (leak.pairs != 1)})"
+            f"({say_count(leak.pairs, 'pair')})"
         )
     if not lines and duplicates.num_pairs:
         lines.append("no near duplicates across splits")
     if duplicates.num_pairs:
         lines.append(
-            f"{duplicates.num_pairs:,} pair{'s' * (duplicates.num_pairs != 1)} in {duplicates.num_sets:,} "
-            f"set{'s' * (duplicates.num_sets != 1)}, the largest of {duplicates.largest_set:,} samples; "
+            f"{say_count(duplicates.num_pairs, 'pair')} in "
+            f"{say_count(duplicates.num_sets, 'set')}, the largest of {duplicates.largest_set:,} samples; "
             f"if one of each set stays, {duplicates.superfluous:,} of {duplicates.samples:,} samples go"
         )
     else:

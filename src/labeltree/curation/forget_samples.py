@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from labeltree.cache import data_home
+from labeltree.counted_nouns import say_count
 from labeltree.data import data_exist
 from labeltree.data.images.image_files import forget_pixels
 from labeltree.data.shards.finding import find_shards
@@ -68,7 +69,7 @@ class Forgotten:
     def __str__(self) -> str:
         count = sum(self.samples.values())
         parts = ", ".join(f"{number:,} of {split or 'no split'}" for split, number in self.samples.items())
-        lines = [f"forgotten: {count:,} sample{'s' * (count != 1)}{f' ({parts})' if parts else ''}"]
+        lines = [f"forgotten: {say_count(count, 'sample')}{f' ({parts})' if parts else ''}"]
         if self.solved:
             lines.append("  the head was solved without them at the same settings, and calibrated anew")
         if self.removed:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.checks import check_choice
+from labeltree.counted_nouns import say_count
 from labeltree.curation.answer_costs import answer_costs
 from labeltree.curation.batch_choice import STRATEGIES, Pool, choose, copies_apart
 from labeltree.curation.partial_labels import DepthProbes, fit_depth_probes
@@ -321,7 +322,7 @@ def _reason(probes: DepthProbes, share: Tensor, depth: int, known: int, best: li
     if few == 0:
         said += ", which has no labelled sample"
     elif few < 3:
-        said += f", which has {few} labelled sample{'s' if few > 1 else ''}"
+        said += f", which has {say_count(few, 'labelled sample')}"
     if known > 0:
         said += f"; known so far: {taxonomy.path_name(known)}"
     start = int(taxonomy.depth[known]) if known > 0 else 0

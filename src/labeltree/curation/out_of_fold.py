@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.data.stratified import group_numbers, make_folds, stratified_subsample
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.classifiers import fit_linear
@@ -82,7 +83,7 @@ class OutOfFold:
             which = f"1 label with {kinds} is" if one else f"{len(coarser)} labels with {kinds} are"
             parts.append(f"{which} judged at a coarser node ({some(coarser, 3)})")
         if never:
-            which = f"{len(never)} label{'s' * (len(never) != 1)} with {kinds}"
+            which = f"{say_count(len(never), 'label')} with {kinds}"
             parts.append(f"{which} cannot be judged ({some(never, 3)})")
         return "; ".join(parts)
 

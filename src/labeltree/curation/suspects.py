@@ -16,6 +16,7 @@ from torch import Tensor
 
 from labeltree.atomic import atomic_write
 from labeltree.checks import check_choice
+from labeltree.counted_nouns import say_count
 from labeltree.curation.contradicted import Contradicted, count_contradicted
 from labeltree.curation.neighbour_evidence import Evidence, Neighbours, nearest_labelled, weigh, winnable
 from labeltree.curation.out_of_fold import out_of_fold
@@ -150,7 +151,7 @@ class Suspects:
         """How many labels look wrong, by kind."""
         kinds = Counter(one.kind for one in self.found).most_common()
         listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds)
-        said = f"{len(self.found):,} of {self.judged:,} label{'s' * (self.judged != 1)}"
+        said = f"{len(self.found):,} of {say_count(self.judged, 'label')}"
         said += " looks wrong" if len(self.found) == 1 else " look wrong"
         return f"{said} ({listed})" if listed else said
 

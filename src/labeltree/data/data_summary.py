@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labeltree.counted_nouns import say_count
 from labeltree.data.source import CALIB, SPLITS, UNSEEN, Source
 from labeltree.data.stratified import group_numbers
 from labeltree.lazy import torch
@@ -264,7 +265,7 @@ def _warnings(
         )
     if test.groups is not None and 0 < test.groups < FEW_GROUPS:
         warnings.append(
-            f"only {test.groups} test group{'s' * (test.groups > 1)}: the numbers say little about others; "
+            f"only {say_count(test.groups, 'test group')}: the numbers say little about others; "
             "--folds 5 tests every group once"
         )
     return warnings

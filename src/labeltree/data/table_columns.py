@@ -22,6 +22,7 @@ from labeltree.data.table_forms.text_tables import TextTable
 from labeltree.errors import DataError
 from labeltree.file_kinds import PARQUET, RECORDS, SHEETS, TEXTS
 from labeltree.safe_files import Reader, read_parquet, stack_lists
+from labeltree.taxonomy.column_names import letters
 from labeltree.taxonomy.ranks import term_of
 from labeltree.text_files import PACKED, find_encoding, open_unpacked, split_packed
 from labeltree.workbooks import read_sheet
@@ -170,8 +171,8 @@ class DataTable:
     def usual(self, names: Sequence[str], named: Collection[str] = ()) -> str | None:
         """The first of the usual names (in lower case) that is a column of the table; None if none is.
 
-        Terms may have a prefix: `dwc:catalogNumber` is `catalognumber`. Columns that are `named` for
-        something else are passed over.
+        Terms may have a prefix: `dwc:catalogNumber` is `catalognumber`, and `File name` is `file_name`.
+        Columns that are `named` for something else are passed over.
 
         Raises:
             DataError: If several columns have that name.
@@ -179,7 +180,10 @@ class DataTable:
         columns = [*self._repeated, *(column for column in self.columns if column not in named)]
         by_name = {term_of(column).lower(): column for column in reversed(columns)}
         by_name |= {column.lower(): column for column in reversed(columns)}
-        name = next((by_name[name] for name in names if name in by_name), None)
+        by_letters = {letters(term_of(column)): column for column in reversed(columns)}
+        by_name = by_letters | by_name
+        sought = (one for name in names for one in (name, letters(name)))
+        name = next((by_name[name] for name in sought if name in by_name), None)
         return None if name is None else self._once(name)
 
     def _once(self, name: str) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from labeltree.checks import check_choice
+from labeltree.counted_nouns import say_count
 from labeltree.decisions.searched_space import SearchedSpace
 from labeltree.errors import DataError
 from labeltree.metrics.functional import hierarchical_f1
@@ -90,8 +91,8 @@ class ChosenClassifier:
         ]
         if self.few_samples:
             return (
-                f"Answers come from {what}: the new classes have {self.few_samples} "
-                f"sample{'s' * (self.few_samples != 1)} each (median), none held out, and a probe learned "
+                f"Answers come from {what}: the new classes have "
+                f"{say_count(self.few_samples, 'sample')} each (median), none held out, and a probe learned "
                 "from so few seldom names them."
             )
         if not self.accuracies:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.data.source import CALIB
 from labeltree.decisions.rule import DecisionRule
 from labeltree.runs import EmbeddingTable
@@ -48,11 +49,9 @@ class PromiseSamples:
     @property
     def sentence(self) -> str:
         """One sentence: which samples they are, how many, and what else they were used for."""
-        many = (
-            f"{self.samples:,} {'validation ' * (self.kind == 'val')}{self.unit}{'s' * (self.samples != 1)}"
-        )
+        many = say_count(self.samples, f"{'validation ' * (self.kind == 'val')}{self.unit}")
         if self.groups is not None:
-            many += f" of {self.groups:,} group{'s' * (self.groups != 1)}"
+            many += f" of {say_count(self.groups, 'group')}"
         if self.kind == "calib":
             return f"Coverage is calibrated on {many} of the split calib, which nothing else has used."
         if self.kind == "other":

@@ -1,5 +1,7 @@
 """When a number rests on too few samples to be shown without a warning."""
 
+from labeltree.counted_nouns import say_count
+
 __all__ = ["FEW", "FEW_CASES", "few_note"]
 
 FEW = 10
@@ -10,4 +12,4 @@ FEW_CASES = 20
 
 def few_note(count: int, measure: str) -> str:
     """A warning that a measure is computed from only `count` samples."""
-    return f"{measure} is computed from only {count} {'sample' if count == 1 else 'samples'}: it says little."
+    return f"{measure} is computed from only {say_count(count, 'sample')}: it says little."

@@ -12,10 +12,11 @@ from torch import Tensor
 from labeltree.decisions.classifiers import ClassScores, classify, merging_temperature, remap_classes
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
-from labeltree.taxonomy import AnyTaxonomy, Taxonomy, match_nodes
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 from labeltree.taxonomy.check_nodes import moved_nodes, trust_labels
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.versions.between_versions import VersionChange
+from labeltree.taxonomy.versions.matching import match_labels
 
 __all__ = ["JudgingTaxonomy", "carry_over", "translate"]
 
@@ -73,7 +74,8 @@ class JudgingTaxonomy:
 def translate(table: EmbeddingTable, source: AnyTaxonomy, target: AnyTaxonomy, where: str) -> EmbeddingTable:
     """Translate the labels and answers of a table from one taxonomy to another.
 
-    Nodes are matched by path, else by name. An answer that `target` does not have becomes −1 (no answer).
+    Nodes are matched by path, else by name, else by the ids and synonyms of `target`. An answer that `target`
+    does not have becomes −1 (no answer).
 
     Args:
         table: Table with nodes of `source`.
@@ -84,7 +86,7 @@ def translate(table: EmbeddingTable, source: AnyTaxonomy, target: AnyTaxonomy, w
     Raises:
         DataError: If a label of the table has no match in `target`, or more than one.
     """
-    matching = match_nodes(source, target)
+    matching = match_labels(source, target)
     used = torch.unique(table.nodes[table.nodes >= 0])
     lost = used[matching.nodes[used] < 0].tolist()
     if lost:
@@ -94,7 +96,7 @@ def translate(table: EmbeddingTable, source: AnyTaxonomy, target: AnyTaxonomy, w
         hint = f" ({some(twice, 2)} occurs there several times)" if twice else ""
         raise DataError(
             f"{len(lost)} of {len(used)} labels are not in {where}: {names}{hint}; labels are matched by "
-            "path, else by name: call them alike"
+            "path, else by name, id or synonym: call them alike"
         )
     return _replace_nodes(table, matching.nodes)
 

@@ -20,8 +20,9 @@ from labeltree.metrics.catalogue import is_larger_better
 from labeltree.runs.table_file_columns import number_groups
 from labeltree.safe_files import Reader, read_arrays, value_from_json
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
+from labeltree.taxonomy.versions.paired_names import match_orders
 
-__all__ = ["Key", "Outcomes", "is_retrieval", "load_outcomes", "save_outcomes"]
+__all__ = ["Key", "Outcomes", "is_retrieval", "load_outcomes", "renumber_nodes", "save_outcomes"]
 
 FORMAT = 4  # format 1 lacks further protocols, format 2 statistics, format 3 what results add
 _BY_METRIC = ("values", "weights", "classes", "folds")
@@ -240,6 +241,40 @@ class Outcomes:
         if key in self.directions:
             return self.directions[key]
         return False if key in self.smaller_is_better else is_larger_better(key[1])
+
+
+def renumber_nodes(outcomes: Outcomes, target: Outcomes) -> Outcomes | None:
+    """Outcomes with the nodes of the taxonomy of others, if the two differ only in the order of siblings.
+
+    Returns:
+        The outcomes; None if one taxonomy has nodes that the other lacks.
+    """
+    if outcomes.taxonomy == target.taxonomy and outcomes.dag == target.dag:
+        return outcomes
+    places = match_orders(outcomes.taxonomy, target.taxonomy)
+    if places is None:
+        return None
+    dag, judged = outcomes.dag, None if outcomes.dag is not None else places
+    if outcomes.dag is not None and target.dag is not None:
+        judged = match_orders(outcomes.dag, target.dag)
+        dag = outcomes.dag if judged is None else target.dag
+
+    def renumbered(columns: dict[Any, Integers]) -> dict[Any, Integers]:
+        of = np.append(places, -1)  # -1 stays
+        return {key: of[nodes] for key, nodes in columns.items()}
+
+    statistics = outcomes.statistics
+    if judged is not None:
+        statistics = {role: [each.renumber(judged) for each in of] for role, of in statistics.items()}
+    return replace(
+        outcomes,
+        nodes=places[outcomes.nodes],
+        taxonomy=target.taxonomy,
+        classes=renumbered(outcomes.classes),
+        predicted=renumbered(outcomes.predicted),
+        statistics=statistics,
+        dag=dag,
+    )
 
 
 def is_retrieval(metric: str) -> bool:

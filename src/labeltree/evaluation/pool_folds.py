@@ -17,7 +17,7 @@ from labeltree.decisions.choose_classifier import ChosenClassifier, ClassifierKi
 from labeltree.errors import DataError
 from labeltree.evaluation.by_attribute import by_attribute
 from labeltree.evaluation.error_tree import tree_errors
-from labeltree.evaluation.outcomes import Integers, Key, Outcomes
+from labeltree.evaluation.outcomes import Integers, Key, Outcomes, renumber_nodes
 from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
 from labeltree.evaluation.reported_nodes import NodeIntervals, ReportedNodes, counted_nodes, node_result
 from labeltree.evaluation.result import PREFIX, EvaluationResult, MethodResult, ProtocolResult
@@ -44,7 +44,9 @@ def pool_outcomes(folds: Sequence[Outcomes]) -> Outcomes:
         DataError: If the folds have different taxonomies, or share a sample.
     """
     first = folds[0]
-    if any(each.taxonomy != first.taxonomy for each in folds):
+    matched = [renumber_nodes(each, first) for each in folds]
+    folds = [each for each in matched if each is not None]
+    if len(folds) < len(matched):
         raise DataError("the folds were evaluated on different taxonomies; evaluate each on the same")
     ids = np.concatenate([np.unique(each.instances) for each in folds])
     if len(np.unique(ids)) < len(ids):

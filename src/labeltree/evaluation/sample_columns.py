@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import GROUPS, ClassFrequency
 from labeltree.evaluation.statistics import (
@@ -418,6 +419,6 @@ def few_groups_note(table: EmbeddingTable, tested: Tensor) -> list[str]:
     if not 0 < count < FEWEST_GROUPS:
         return []
     return [
-        f"The test samples are of {count} group{'s' if count > 1 else ''}: too few for intervals, which need "
+        f"The test samples are of {say_count(count, 'group')}: too few for intervals, which need "
         f"{FEWEST_GROUPS}; and no test of them can fall below 0.05."
     ]

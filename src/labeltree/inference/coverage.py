@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.decisions import Promise, holds_truth
 from labeltree.decisions.conformal import count_groups
 from labeltree.decisions.kept_promises import group_coverage, is_kept
@@ -47,8 +48,8 @@ class PartCoverage:
 
     def sentence(self, promised: float) -> str:
         """The numbers as text, beside the promised share."""
-        of = f"{self.samples:,} sample{'s' * (self.samples != 1)}"
-        of += "" if self.groups is None else f" of {self.groups:,} group{'s' * (self.groups != 1)}"
+        of = say_count(self.samples, "sample")
+        of += "" if self.groups is None else f" of {say_count(self.groups, 'group')}"
         ends = "" if math.isnan(self.low) else f" [{self.low:.1%}, {self.high:.1%}]"
         kept = "kept" if self.share >= promised else "not clearly below it"
         verdict = {True: kept, False: "not kept", None: "too few to tell"}[self.kept]
@@ -88,7 +89,7 @@ class Coverage:
         lines = [f"promised that {what}: {self.promised:g}; found: {self.whole.sentence(self.promised)}"]
         if self.groups is not None:
             lines.append(
-                f"  of {self.groups:,} group{'s' * (self.groups != 1)}, {self.all_held:.1%} have answers "
+                f"  of {say_count(self.groups, 'group')}, {self.all_held:.1%} have answers "
                 f"that all hold the truth; the mean of the groups' shares is {self.mean_of_groups:.1%}"
             )
         width = max((len(part.name) for part in self.parts), default=0)

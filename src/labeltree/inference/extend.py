@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from labeltree.atomic import new_folder_in
+from labeltree.counted_nouns import say_count
 from labeltree.data import Source
 from labeltree.data.source import CALIB
 from labeltree.data.stratified import make_folds
@@ -561,9 +562,9 @@ def extension_text(extension: Extension) -> str:
         if not each["samples"]:
             lines.append(f"  new   {each['class']}: by its name alone: nothing is promised for it")
             continue
-        number = f"{each['samples']:,} sample{'s' if each['samples'] != 1 else ''}"
+        number = say_count(each["samples"], "sample")
         if each["groups"] is not None:
-            number += f" of {each['groups']:,} group{'s' if each['groups'] != 1 else ''}"
+            number += f" of {say_count(each['groups'], 'group')}"
         number += " and its name" if each.get("name") else ""
         held = (
             f", {each['held']:,} more held out"

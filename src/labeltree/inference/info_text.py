@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from labeltree.counted_nouns import say_count
 from labeltree.errors import typed
 from labeltree.inference.facts import Facts, what_it_reads
 from labeltree.metrics.catalogue import metric_name
@@ -88,7 +89,7 @@ def _training_parts(training: Mapping[str, Any] | None) -> list[tuple[str, str]]
     if training is None:
         return [("training", "not recorded")]
     known = [
-        f"{training['epochs']} epoch{'s' * (training['epochs'] != 1)}" if training["epochs"] else "",
+        say_count(training["epochs"], "epoch") if training["epochs"] else "",
         f"best {training['best_epoch'] + 1}" if training["best_epoch"] is not None else "",
         f"{training['seconds']:,.0f} s" if training["seconds"] is not None else "",
         f"began {training['began']}" if training["began"] else "",

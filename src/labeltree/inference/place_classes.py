@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import compose, join_path, some
@@ -145,7 +146,7 @@ def nearest_parent(
         if best is None or float(mean[best]) < least:
             break
         node = best
-    count = f"{len(probabilities):,} sample{'s' if len(probabilities) != 1 else ''}"
+    count = say_count(len(probabilities), "sample")
     if node == 0:
         reason = f"its {count} fall under no one branch"
     else:

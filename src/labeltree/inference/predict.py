@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.data import Source
 from labeltree.data.object_stores import local_copy
 from labeltree.data.table_columns import settings_of_another
@@ -294,7 +295,7 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
         if bool(conflicted.any()):
             many = len(torch.unique(units[conflicted]))
             contradiction = (
-                f"{many} group{'s' * (many > 1)} with labels that contradict each other: answered, and "
+                f"{say_count(many, 'group')} with labels that contradict each other: answered, and "
                 "compared with no label"
             )
             said = said | {"warning": _lines(said["warning"], contradiction)}

@@ -36,13 +36,16 @@ def public_description(description: ModelDescription) -> ModelDescription:
     """The description of a model without places, and without columns that only training reads.
 
     Settings that hold a place are emptied, and so is every text among the objectives' settings that looks
-    like one. The names of the columns with images, texts and labels stay, since tables to predict have them.
+    like one. The names of the columns with images, texts, labels and groups stay, since tables to predict
+    have them; a name of groups that looks like a place does not.
     """
     settings: dict[str, Any] = _without_places(description.settings)
     settings["data"] = public_data(str(description.settings.get("data", "")))
     settings["encoder"] = public_encoder(str(description.settings["encoder"]))
-    known = ("labels", "texts", "images", "vectors")
+    known = ("labels", "texts", "images", "vectors", "groups")
     columns = {kind: names for kind, names in description.columns.items() if kind in known}
+    if any(map(_is_place, columns.get("groups", ()))):
+        del columns["groups"]
     return replace(description, settings=settings, columns=columns)
 
 

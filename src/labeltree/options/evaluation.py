@@ -177,7 +177,6 @@ class EvaluationSettings:
             raise ValueError(f"resamples is {self.resamples}; {MOST_RESAMPLES:,} are the most")
 
 
-_LABELS = "other data have labels of the run's taxonomy"
 _FOLD = "evaluate a fold by itself"
 _GROUPS = {
     "group_column": "it names a column of embeddings; the groups of a run are named in training, by "
@@ -190,7 +189,7 @@ _REFUSED: dict[Subject, dict[str, str]] = {
         "data": "it names other samples that a run is measured on",
     },
     "other data": {
-        **dict.fromkeys(("taxonomy", "mapping", "corrections"), _LABELS),
+        "corrections": "it holds labels of the run's own samples",
         "beside": "evaluate each run on them, then compare the folders",
         "split": "all samples of `data` are measured",
         **_GROUPS,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from labeltree.counted_nouns import say_count
 from labeltree.evaluation.comparing.comparison import (
     ALPHA,
     Comparison,
@@ -15,7 +16,7 @@ from labeltree.evaluation.comparing.comparison import (
     StratumComparison,
 )
 from labeltree.metrics.catalogue import Metric, metric_name
-from labeltree.report.wording import format_interval, format_score, metric_words, percent, plural
+from labeltree.report.wording import format_interval, format_score, metric_words, percent
 from labeltree.taxonomy.naming import short_name
 
 __all__ = [
@@ -93,11 +94,11 @@ def comparison_verdict(comparison: Comparison) -> list[str]:
     named, others = _order_methods(entry), len(entry.differences) - _NAMED
     said = [_beside(comparison, entry, name) for name in named[:_NAMED]]
     if others > 0:
-        said.append(f"The table has {plural(others, 'further method')}.")
+        said.append(f"The table has {say_count(others, 'further method')}.")
     said += [summary(comparison) if len(apart) > 1 else "", _branches(comparison, entry)]
     units = entry.units or comparison.groups  # those of this metric, which older files do not tell
     if units < _FEW:
-        counted = plural(units, "group" if comparison.grouped else "sample")
+        counted = say_count(units, "group" if comparison.grouped else "sample")
         was = "was" if units == 1 else "were"
         said.append(f"Only {counted} {was} compared: small differences cannot be seen.")
     return [sentence for sentence in said if sentence]
@@ -228,7 +229,9 @@ def tested(comparison: Comparison) -> str:
     """How many samples and groups were compared; of each block of metrics, where they differ."""
 
     def counted(samples: int, groups: int) -> str:
-        return plural(samples, "sample") + (f" in {plural(groups, 'group')}" if comparison.grouped else "")
+        return say_count(samples, "sample") + (
+            f" in {say_count(groups, 'group')}" if comparison.grouped else ""
+        )
 
     whole = f"{counted(comparison.samples, comparison.groups)} that all runs share"
     if len(set(comparison.blocks.values())) < 2:

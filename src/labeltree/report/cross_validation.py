@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labeltree.atomic import write_text
+from labeltree.counted_nouns import say_count
 from labeltree.data import DataSummary
 from labeltree.errors import RunError
 from labeltree.evaluation import (
@@ -28,7 +29,6 @@ from labeltree.report.evaluation_case import Evaluated, write_evaluation
 from labeltree.report.pages.document import Block, Cell, Heading, Notes, Table, Text, to_html
 from labeltree.report.pages.first_screen import group_word, question_panels
 from labeltree.report.verdict import evaluation_verdict
-from labeltree.report.wording import plural
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.training.fit import train
@@ -159,9 +159,9 @@ def _page(
     differences: Differences,
 ) -> list[Block]:
     main = pooled.main
-    tested = plural(pooled.counts.get("test samples", 0), "sample")
+    tested = say_count(pooled.counts.get("test samples", 0), "sample")
     if "groups tested" in pooled.counts:
-        tested += f" of {plural(pooled.counts['groups tested'], group)}"
+        tested += f" of {say_count(pooled.counts['groups tested'], group)}"
     blocks: list[Block] = [
         Heading(title, 1),
         Text(" ".join(evaluation_verdict(pooled, differences=differences))),

@@ -13,23 +13,27 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.data.source import CALIB
+from labeltree.decisions.choose_classifier import ChosenClassifier
+from labeltree.decisions.classifiers import Classifiers
 from labeltree.errors import DataError, LabeltreeError, RunError, typed
-from labeltree.evaluation import EvaluationResult
+from labeltree.evaluation import EvaluationResult, carry_over
 from labeltree.inference.calibrate_run import open_decider
 from labeltree.inference.decider import Decider
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.named_samples import open_other, seen_in_training
+from labeltree.inference.other_version import run_on
 from labeltree.inference.reference import is_merged, load_reference
-from labeltree.inference.run_classifiers import run_classifiers
+from labeltree.inference.run_classifiers import own_scores, run_classifiers
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.inference.training_samples import joined, training_samples
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.progress import Progress
-from labeltree.report.evaluate_run import with_ridge_options
+from labeltree.report.evaluate_run import choose_for_version, with_ridge_options
 from labeltree.report.evaluation_case import Evaluated, EvaluationCase, data_notes, evaluate_case
 from labeltree.report.next_steps import predict_step
 from labeltree.report.pages.first_screen import promise_sentence
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.taxonomy.versions.between_versions import check_version
 
 __all__ = ["evaluate_on_data"]
 
@@ -38,45 +42,64 @@ def evaluate_on_data(options: EvaluateOptions) -> Evaluated:
     """Evaluate a run on labelled samples that it was not trained on (external validation).
 
     Nothing is learned from them: classifiers, prototypes, probabilities and thresholds are those of the run's
-    own training and validation samples. Beside the standard numbers, the protocol `decisions` tells whether
-    answers hold the truth as often as is promised, and a two-sample test whether the samples are like those
-    that the promise is about. Groups and kept columns are read as in training. The run may be an exported
-    model with its reference samples. The files go to the folder `elsewhere-NAME` in the run.
+    own training and validation samples. On another version of its taxonomy, labels may be of either, and
+    classifiers learn anew from the run's samples, whose labels follow the mapping. Beside the standard
+    numbers, the protocol `decisions` tells whether answers hold the truth as often as is promised, and a
+    two-sample test whether the samples are like those that the promise is about. Groups and kept columns are
+    read as in training. The run may be an exported model with its reference samples. The files go to the
+    folder `elsewhere-NAME` in the run, or `elsewhere-NAME-on-TAXONOMY`.
 
     Raises:
         RunError: If the run is not finished.
         DataError: If the samples have no labels, or the encoder cannot read them.
-        TaxonomyError: If a label is not in the run's taxonomy.
+        TaxonomyError: If a label is not in the run's taxonomy, or the mapping is between other taxonomies.
+        ValueError: If there is a mapping without a taxonomy.
         FolderInUseError: If another process writes where the files go.
     """
+    check_version(options.taxonomy, options.mapping)
     run = load_run(options.place, options.progress, own_data=False)
+    if options.taxonomy is not None:
+        run = run_on(run, options.taxonomy, options.mapping)
     source = open_other(run, str(options.data), data_path=options.data_path, kept=options.settings.by)
     if not bool((source.nodes >= 0).any()):
         raise DataError(
             f"no sample of '{options.data}' has a label; 'labeltree predict' answers for samples without"
         )
-    out = options.out or run.folder.home.path / f"elsewhere-{Path(str(options.data)).stem}"
+    name = f"elsewhere-{Path(str(options.data)).stem}"
+    if run.base is not None:
+        name += f"-on-{Path(str(options.taxonomy)).stem}"
+    out = options.out or run.folder.home.path / name
     return evaluate_case(partial(_open_case, run, source, options), RunFolder(out), options.progress)
 
 
 def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> EvaluationCase:
     settings, data = with_ridge_options(options.settings, run, ["test"]), Path(str(options.data))
-    classifiers = run_classifiers(run, options.classifier)
-    known = _known_samples(run, options.place, options.progress)
-    theirs = embed_source(run.network, source, answers=True, keep=False, progress=options.progress)
-    table, name = _add_reference(theirs, known), run.recipe.objective
+    here = run.base or run  # on its own taxonomy
+    classifiers = run_classifiers(here, options.classifier)
+    known = _known_samples(here, options.place, options.progress)
+    theirs = embed_source(here.network, source, answers=True, keep=False, progress=options.progress)
+    given: dict[str, Classifiers | ChosenClassifier]
+    name = run.recipe.objective
+    if run.change is None:
+        table, given = _add_reference(theirs, known), {name: classifiers}
+    else:
+        table = _move_to_version(theirs, known, run, f"'{options.taxonomy}'")
+        given = {name: choose_for_version(here, options, classifiers.chosen)}
 
     def remark(result: EvaluationResult) -> EvaluationResult:
         said = [
             f"The samples are those of '{data.name}', from which nothing was learned.",
-            *_compare_with_own(result, run.folder),
+            *(_compare_with_own(result, run.folder) if run.change is None else [_say_version(run, known)]),
             *_without_groups(source, run),
-            *_drifted(open_decider(run), theirs),
+            *_drifted(open_decider(here), theirs),
             *_seen_before(source, run),
             *filter(None, [promise_sentence(result)]),
         ]
         return replace(result.with_notes(said, data_notes(source)), cautions=[*said, *result.cautions])
 
+    title = f"{data.stem}: {name}, trained on {Path(run.recipe.data).stem}"
+    if run.change is not None:
+        title += f", measured on {Path(str(options.taxonomy)).stem}"
     return EvaluationCase(
         name=name,
         table=table,
@@ -86,8 +109,8 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
             protocols=tuple(dict.fromkeys(("decisions", *settings.protocols))),
             classifier=classifiers.chosen.asked,
         ),
-        title=options.title or f"{data.stem}: {name}, trained on {Path(run.recipe.data).stem}",
-        classifiers={name: classifiers},
+        title=options.title or title,
+        classifiers=given,
         answers_searched=[name] if run.network.objective.solver is None else [],
         remarks=[remark],
         source=source,
@@ -174,6 +197,28 @@ def _add_reference(theirs: EmbeddingTable, known: EmbeddingTable) -> EmbeddingTa
         **numbers,
         **texts,
     )
+
+
+def _move_to_version(
+    theirs: EmbeddingTable, known: EmbeddingTable, run: TrainedRun, where: str
+) -> EmbeddingTable:
+    """One table on another version of the run's taxonomy, of which the labels to measure are already."""
+    assert run.change is not None
+    assert run.base is not None
+    unlabelled = replace(theirs, nodes=torch.full_like(theirs.nodes, -1), label_sets=None)
+    both = carry_over(_add_reference(unlabelled, known), run.change, where, own_scores(run.base.network))
+    moved = both.rows(torch.arange(len(theirs), len(both)))
+    several = theirs.label_sets is not None or moved.label_sets is not None
+    sets = _sets_together(theirs, moved) if several else None
+    return replace(both, nodes=torch.cat([theirs.nodes, moved.nodes]), label_sets=sets)
+
+
+def _say_version(run: TrainedRun, known: EmbeddingTable) -> str:
+    """What the step to another version of the taxonomy did to the samples that classifiers learn from."""
+    assert run.change is not None
+    nodes, name = known.nodes, "the taxonomy that is measured on"
+    said = run.change.sentence(nodes, name, "training and validation samples")
+    return f"{said} {run.change.split_advice(nodes)}".rstrip()
 
 
 def _sets_together(*tables: EmbeddingTable) -> Tensor:

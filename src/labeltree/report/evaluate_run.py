@@ -34,7 +34,7 @@ from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import load_taxonomy
 from labeltree.taxonomy.versions.between_versions import check_version
 
-__all__ = ["evaluate_run", "with_ridge_options"]
+__all__ = ["choose_for_version", "evaluate_run", "with_ridge_options"]
 
 
 def evaluate_run(options: EvaluateOptions) -> Evaluated:
@@ -104,7 +104,7 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
     if other is not None:
         other = replace(other, labels=run.taxonomy)
         if other.change is not None:
-            chosen = _chosen_on(run, options, classifiers[name].chosen)
+            chosen = choose_for_version(run, options, classifiers[name].chosen)
             classifiers[name] = replace(classifiers[name], chosen=chosen)
     corrections = None
     if options.corrections is not None:
@@ -217,7 +217,9 @@ def _same_features(tables: Mapping[str, EmbeddingTable]) -> bool:
     return before is not None and now is not None and torch.equal(before, now)
 
 
-def _chosen_on(run: TrainedRun, options: EvaluateOptions, before: ChosenClassifier) -> ChosenClassifier:
+def choose_for_version(
+    run: TrainedRun, options: EvaluateOptions, before: ChosenClassifier
+) -> ChosenClassifier:
     """The classifier with which the run answers on another version, as `predict` chooses it.
 
     Where it cannot answer there, the one with which it answers on its own taxonomy.

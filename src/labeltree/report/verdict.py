@@ -6,11 +6,12 @@ import math
 from collections import Counter
 from statistics import NormalDist
 
+from labeltree.counted_nouns import say_count
 from labeltree.evaluation import EvaluationResult, MethodResult
 from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.report.compare_answers import Differences, added_by_training
 from labeltree.report.tables.confusions import wrong_pairs
-from labeltree.report.wording import percent, plural
+from labeltree.report.wording import percent
 from labeltree.taxonomy.naming import last_names, short_name, split_path
 
 __all__ = ["coarsest_groups", "evaluation_verdict", "margin"]
@@ -34,10 +35,10 @@ def evaluation_verdict(
     if math.isnan(top1):
         return [f"How often the {samples} get the right class is not defined here."]
     one = samples.removesuffix("s")
-    few = f" Only {plural(count, one)}: this is a rough figure." if count < FEW_CASES else ""
+    few = f" Only {say_count(count, one)}: this is a rough figure." if count < FEW_CASES else ""
     good = (
-        f"Of {plural(count, f'test {one}')}, {percent(top1)} get{'s' * (count == 1)} exactly the right class "
-        f"({_how_sure(main, count, result.settings.confidence)}).{few}"
+        f"Of {say_count(count, f'test {one}')}, {percent(top1)} get{'s' * (count == 1)} exactly the right "
+        f"class ({_how_sure(main, count, result.settings.confidence)}).{few}"
     )
     return [good, *filter(None, [added_by_training(result, differences, shares=False), _mistakes(result)])]
 
@@ -63,7 +64,7 @@ def _mistakes(result: EvaluationResult) -> str:
     if not errors.errors:
         return "It made no mistake."
     if errors.errors < _FEW_MISTAKES:
-        return f"It made {plural(errors.errors, 'mistake')}, too few to show a pattern."
+        return f"It made {say_count(errors.errors, 'mistake')}, too few to show a pattern."
     frequent = _frequent_pair(result)
     near = _near(result.main)
     if frequent is not None and frequent[1] >= max(2, _FREQUENT * errors.errors):

@@ -18,7 +18,6 @@ __all__ = [
     "format_score",
     "metric_words",
     "percent",
-    "plural",
 ]
 
 
@@ -152,8 +151,3 @@ def format_interval(low: float, high: float, *, share: bool = True) -> str:
 def percent(value: float, digits: int = 1) -> str:
     """`0.8765` as `87.7 %`."""
     return "–" if math.isnan(value) else f"{100 * value:.{digits}f}\u202f%"
-
-
-def plural(count: int, one: str, many: str | None = None) -> str:
-    """`1 class`, `2 classes`: a count with its noun."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.files.breadcrumbs import spaced_path
@@ -62,9 +63,9 @@ def nodes_of_labels(path: Path, column: str, labels: np.ndarray[Any, Any], taxon
         if len(candidates) > 1:
             several = some([taxonomy.path_name(node) for node in candidates], _SHOWN)
             raise TaxonomyError(
-                f"'{path}', column '{column}': the label '{text}' of {_samples(int(counts[place]))}, first "
-                f"in row {int(first[place])}, is the name of {len(candidates)} nodes, {several}: write its "
-                "path"
+                f"'{path}', column '{column}': the label '{text}' of "
+                f"{say_count(int(counts[place]), 'sample')}, first in row {int(first[place])}, is the name "
+                f"of {len(candidates)} nodes, {several}: write its path"
             )
         unknown[place] = not candidates
         nodes[place] = candidates[0] if candidates else -1
@@ -73,8 +74,9 @@ def nodes_of_labels(path: Path, column: str, labels: np.ndarray[Any, Any], taxon
         where = f"'{path}', column '{column}': {len(rows):,} of {len(labels):,} samples"
         some_rows = ", ".join(map(str, rows[:_SHOWN].tolist())) + (" …" if len(rows) > _SHOWN else "")
         raise TaxonomyError(
-            f"{where} have a label that is not in the taxonomy (row{'s' * (len(rows) > 1)} {some_rows}, "
-            f"counted from 0): {_unknown_labels(column, distinct.tolist(), counts, unknown, taxonomy)}"
+            f"{where} have a label that is not in the taxonomy ("
+            f"{'rows' if len(rows) > 1 else 'row'} {some_rows}, counted "
+            f"from 0): {_unknown_labels(column, distinct.tolist(), counts, unknown, taxonomy)}"
         )
     return torch.from_numpy(nodes[codes.reshape(-1)])
 
@@ -96,7 +98,7 @@ def _unknown_labels(
     first = order[:_SHOWN].tolist()
     hints = ["" if numbers or repair is not None else near.hint(distinct[place]) for place in first]
     shown = [
-        f"'{distinct[place]}' ({_samples(int(counts[place]))}{hint})"
+        f"'{distinct[place]}' ({say_count(int(counts[place]), 'sample')}{hint})"
         for place, hint in zip(first, hints, strict=True)
     ]
     more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
@@ -197,7 +199,3 @@ def _is_known(text: str, taxonomy: AnyTaxonomy) -> bool:
 
 def _is_number(text: str) -> bool:
     return text.removesuffix(".0").removeprefix("-").isdecimal()
-
-
-def _samples(count: int) -> str:
-    return f"{count:,} sample{'s' * (count != 1)}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from labeltree.counted_nouns import say_count
 from labeltree.sampling.batch_sampler import IntArray
 from labeltree.taxonomy.naming import some
 
@@ -87,7 +88,7 @@ def describe_unused(
         classes = f"{len(small.nodes):,} class{'es' * (len(small.nodes) > 1)}"
         parts.append(f"{classes} with fewer than {fewest} samples ({names}; {small.sizes.sum():,} in all)")
     if without_class:
-        parts.append(f"{without_class:,} sample{'s' * (without_class > 1)} without a label at depth {depth}")
+        parts.append(f"{say_count(without_class, 'sample')} without a label at depth {depth}")
     return f"the sampler never uses {' and '.join(parts)}" if parts else ""
 
 

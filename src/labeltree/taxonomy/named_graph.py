@@ -56,6 +56,8 @@ class NamedGraph:
         history: The versions up to this one, the earliest first; perhaps none.
         aliases: What else each node is called, such as an id or synonyms of an ontology; empty for none.
             `find` takes an alias that is no node's name. Only `.json` files keep them.
+        considered: For ids of former classes, the ids that may be meant instead, as an ontology says; for a
+            person to decide. Only `.json` files keep them.
         numbering: The arrays behind the tensors, for what is done without torch.
 
     Raises:
@@ -70,6 +72,7 @@ class NamedGraph:
     max_height: int
     release: str | None
     history: tuple[Revision, ...]
+    considered: Mapping[str, tuple[str, ...]]
     numbering: Numbering
     _given_aliases: Sequence[Sequence[str]]
 
@@ -92,6 +95,7 @@ class NamedGraph:
             max_height=int(numbering.height[0]),
             release=entries.release,
             history=tuple(entries.history),
+            considered={id: tuple(instead) for id, instead in entries.considered.items()},
             _given_aliases=entries.aliases,
         )
         self._check_siblings()
@@ -192,7 +196,13 @@ class NamedGraph:
         """Names and edges of the nodes, numbered as in the taxonomy."""
         child, parent = self.numbering.edges
         return Entries(
-            list(self.names), child.tolist(), parent.tolist(), self.release, self.history, self.aliases
+            list(self.names),
+            child.tolist(),
+            parent.tolist(),
+            self.release,
+            self.history,
+            self.aliases,
+            considered=self.considered,
         )
 
     def with_release(self, release: str | None, history: Sequence[Revision] | None = None) -> Self:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from labeltree.counted_nouns import say_count
 from labeltree.errors import TaxonomyError
 from labeltree.lazy import torch
 from labeltree.taxonomy.naming import split_path
@@ -112,7 +113,7 @@ def placeholder_sentences(tree: Graph, nodes: Tensor | None = None) -> list[str]
         names = dict.fromkeys(texts[node] for node, _ in counted)
         shown = [
             repr(tree.path_name(node).replace("\\/", "/"))
-            + ("" if count is None else f" ({count:,} sample{'s' * (count != 1)})")
+            + ("" if count is None else f" ({say_count(count, 'sample')})")
             for node, count in counted
         ]
         more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy import Taxonomy, load_taxonomy, match_nodes
+from labeltree.taxonomy import Taxonomy, load_taxonomy
 from labeltree.taxonomy.check_nodes import moved_nodes
+from labeltree.taxonomy.versions.matching import match_labels
 from labeltree.taxonomy.wrong_trees import perturb
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import objective_terms
@@ -100,14 +101,14 @@ def _without_mistakes(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) 
         coarse, mapping = taxonomy.cut(recipe.coarsen)
         return TrainingLabels(coarse, mapping, _first_of_each(mapping, coarse.num_nodes))
     if recipe.train_taxonomy is not None:
-        return _match_by_name(recipe, taxonomy, nodes)
+        return _match_leaves(recipe, taxonomy, nodes)
     same = torch.arange(taxonomy.num_nodes)
     return TrainingLabels(taxonomy, same, same)
 
 
-def _match_by_name(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> TrainingLabels:
+def _match_leaves(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> TrainingLabels:
     target = load_taxonomy(str(recipe.train_taxonomy))
-    matched = match_nodes(taxonomy, target).nodes
+    matched = match_labels(taxonomy, target).nodes
     missing = [node for node in taxonomy.leaves.tolist() if int(matched[node]) < 0]
     if missing:
         raise TaxonomyError(

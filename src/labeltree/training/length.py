@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from labeltree.counted_nouns import say_count
 from labeltree.training.recipe import Recipe
 
 __all__ = [
@@ -138,8 +139,8 @@ def _say(recipe: Recipe, samples: int, steps_per_epoch: int | None) -> str:
     epochs, batch_size = epochs_and_batch_size(recipe)
     steps = _steps(recipe, samples, steps_per_epoch)
     return (
-        f"{samples:,} training samples: {epochs:,} epoch{'s' * (epochs != 1)} of batches of {batch_size}, "
-        f"{'about ' * (steps_per_epoch is None)}{steps:,} step{'s' * (steps != 1)}"
+        f"{samples:,} training samples: {say_count(epochs, 'epoch')} of batches of {batch_size}, "
+        f"{'about ' * (steps_per_epoch is None)}{say_count(steps, 'step')}"
     )
 
 

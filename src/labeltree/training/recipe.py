@@ -254,7 +254,8 @@ class Recipe:
         missing_labels: Names of classes that stand for missing labels (`[unknown, n/a]`), at any depth;
             their samples get the label above, or none.
         coarsen: Training sees labels down to this depth only; validation and test keep the finest.
-        train_taxonomy: a taxonomy file to train on instead of the data's own; labels are matched by name.
+        train_taxonomy: a taxonomy file to train on instead of the data's own; labels are matched by path,
+            name, id or synonym.
             Validation and test keep the data's own.
         taxonomy_noise: For studies of mistakes in the taxonomy: training sees a tree in which this share of
             the nodes of every depth from 2 on lies under a wrong parent, drawn by the seed; validation and

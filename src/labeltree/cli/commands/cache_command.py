@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from labeltree.counted_nouns import say_count
+
 SUMMARY = "show what the cache folder holds, or clear it"
 ELSEWHERE = "LABELTREE_DATA names another cache folder"
 """What to do if the place that it writes to is full or read-only."""
@@ -37,6 +39,6 @@ def run(arguments: list[str]) -> None:
     width = max((len(entry.name) for entry in entries), default=0)
     for entry in entries:
         made = "made anew if cleared" if entry.name in MADE else "download"
-        days = f"{entry.days:,.0f} day{'s' * (round(entry.days) != 1)} old"
-        files = f"{entry.files:,} file{'s' * (entry.files != 1)}"
+        days = f"{say_count(round(entry.days), 'day')} old"
+        files = say_count(entry.files, "file")
         print(f"{entry.name:<{width}}  {entry.bytes / 1e6:>10,.1f} MB in {files}, {days}, {made}")

@@ -10,6 +10,7 @@ from labeltree.cli.taxonomy_actions.taxonomy_from_wordnet import from_wordnet
 from labeltree.cli.taxonomy_actions.taxonomy_review import run_review
 from labeltree.cli.taxonomy_actions.taxonomy_suggest import suggest
 from labeltree.cli.taxonomy_actions.taxonomy_suspects import suspects
+from labeltree.counted_nouns import say_count
 from labeltree.options.taxonomy_options import (
     ApplyOptions,
     CheckOptions,
@@ -93,7 +94,7 @@ def _project(options: ProjectOptions) -> None:
     lost = int((nodes < 0).sum())
     print(f"{tree.num_nodes} nodes, {tree.num_leaves} leaves: {out}")
     if lost:
-        print(f"{lost} {'node' if lost == 1 else 'nodes'} on no chosen path fell out")
+        print(f"{say_count(lost, 'node')} on no chosen path fell out")
 
 
 _ACTIONS: dict[str, tuple[Any, type[Any], str, str]] = {

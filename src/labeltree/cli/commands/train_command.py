@@ -11,6 +11,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
+from labeltree.counted_nouns import say_count
 from labeltree.offline import OFFLINE
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _ending(history: list[dict[str, float]], objective: str, monitor: str, data:
 
     best = best_row(history, f"val_{monitor}")
     value = best.get(f"val_{monitor}", math.nan)
-    epochs = f"{len(history)} epoch{'s' * (len(history) > 1)}"
+    epochs = say_count(len(history), "epoch")
     of_embeddings = monitor.startswith("embeddings_")
     name = metric_name(monitor.removeprefix("embeddings_")) + " of the embeddings" * of_embeddings
     measured = f"validation {name} {value:.4f}"

@@ -133,6 +133,12 @@ def _changes_json(
         }
     content["changes"] = [of(change) for change in changes]
     content["guesses"] = [
-        {**of(guess.change), "reason": guess.reason, "by_place": guess.by_place} for guess in guesses
+        {
+            **of(guess.change),
+            "reason": guess.reason,
+            "by_place": guess.by_place,
+            "suggested": guess.suggested,
+        }
+        for guess in guesses
     ]
     return content

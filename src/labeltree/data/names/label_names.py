@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labeltree.counted_nouns import say_count
 from labeltree.data.names.cleaning import Cleaner, Names, merge_spellings
 from labeltree.data.names.scientific import ScientificName, plain_text
 from labeltree.data.names.synonyms import SynonymTable
@@ -105,8 +106,8 @@ class LabelNames:
             named.labels, changed = merge_spellings(named.labels, rows, self._cleaner)
             if changed:
                 named.notes.append(
-                    f"in {_rows(changed)} the spelling of a name (case, sign of a hybrid) was made the most "
-                    "frequent one under the same parent"
+                    f"in {say_count(changed, 'row')} the spelling of a name (case, sign of a hybrid) was "
+                    "made the most frequent one under the same parent"
                 )
         return named
 
@@ -135,17 +136,20 @@ class LabelNames:
         if ranks is not None:  # a place more if there are names below the last column
             named.labels = [label + (None,) * (width - len(label)) for label in named.labels]
         if cut:
-            named.notes.append(f"in {_rows(cut)} authorship and other additions to names were cut off")
+            named.notes.append(
+                f"in {say_count(cut, 'row')} authorship and other additions to names were cut off"
+            )
         if uncertain:
             signs = ", ".join(f"{sign} ({count:,})" for sign, count in uncertain.most_common(5))
             named.notes.append(
-                f"in {_rows(sum(uncertain.values()))} the name is uncertain, and the label ends at the "
-                f"finest certain name, mostly the genus: {signs}"
+                f"in {say_count(sum(uncertain.values()), 'row')} the name is uncertain, and the label ends "
+                f"at the finest certain name, mostly the genus: {signs}"
             )
         if unknown:
             named.notes.append(
                 f"names that are not scientific stay as they are: {len(unknown):,} in "
-                f"{_rows(sum(unknown.values()))}, {some([name for name, _ in unknown.most_common()])}"
+                f"{say_count(sum(unknown.values()), 'row')}, "
+                f"{some([name for name, _ in unknown.most_common()])}"
             )
 
     def _accept(
@@ -171,7 +175,8 @@ class LabelNames:
         absent = [name for key, name in synonyms.synonyms.items() if key not in used]
         more = f"; {len(absent):,} more occur in no row: {some(absent)}" if absent else ""
         named.notes.append(
-            f"{_count(len(used), 'synonym')} in {_rows(renamed)} replaced by accepted names{more}"
+            f"{say_count(len(used), 'synonym')} in {say_count(renamed, 'row')} "
+            f"replaced by accepted names{more}"
         )
 
     def _accept_label(
@@ -209,14 +214,6 @@ class LabelNames:
             return False
         parsed = self._cleaner.parse(part)
         return parsed is not None and name in parsed.path[:-1]
-
-
-def _rows(number: int) -> str:
-    return _count(number, "row")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 class _Reader:

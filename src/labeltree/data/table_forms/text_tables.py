@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from labeltree.counted_nouns import say_count
 from labeltree.text_files import find_encoding, open_unpacked, split_packed
 from labeltree.text_form import START, TextForm, find_text_form, list_record_lines, ragged_records
 
@@ -184,8 +185,8 @@ class TextTable:
         else:
             remedy = "fill in the cells that are missing"
         return (
-            f"line {line} has {cells} cell{'s' * (cells != 1)} where the header{where} has "
-            f"{len(form.header)} ({count} such row{'s' * (len(rows_found) != 1)}); {remedy}"
+            f"line {line} has {say_count(cells, 'cell')} where the header{where} has "
+            f"{len(form.header)} ({count} such {'row' if len(rows_found) == 1 else 'rows'}); {remedy}"
         )
 
 

@@ -18,6 +18,7 @@ from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.table_columns import Cells, DataTable
 from labeltree.data.tables.fill_down import fill_setting, find_outlined, outlined_words, repeat_codes
 from labeltree.errors import DataError
+from labeltree.taxonomy.column_names import LABELS, letters, usual_labels
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 from labeltree.taxonomy.ranks import (
@@ -32,7 +33,6 @@ from labeltree.taxonomy.ranks import (
 
 __all__ = ["ZERO_OR_ONE", "LabelColumns", "find_label_columns", "flag_columns", "usual_label_columns"]
 
-_USUAL = ("label", "class", "category", "node", "cls")
 _PER_DEPTH = re.compile(r"(?:depth|label|level)[ _-]?(\d+)", re.IGNORECASE)
 _MEASURED = re.compile(r"[-+]?\d[\d.,:/ eETZ%+-]*")  # numbers, dates, times
 ZERO_OR_ONE = frozenset(("0", "1", "0.0", "1.0"))
@@ -65,8 +65,9 @@ class LabelColumns:
 
 def usual_label_columns(table: DataTable) -> list[str]:
     """The columns whose names are those of labels, if no others are named."""
+    usual = usual_labels(table.columns)
     return [
-        name for name in table.columns if name.lower() in _USUAL or _PER_DEPTH.fullmatch(name) is not None
+        name for name in table.columns if letters(name) in usual or _PER_DEPTH.fullmatch(name) is not None
     ]
 
 
@@ -115,7 +116,7 @@ def find_label_columns(
     }
     if numbered:
         return LabelColumns([numbered[depth] for depth in sorted(numbered)])
-    base = table.usual(_USUAL, taken) or table.usual(_USUAL, {*taken} - {*spare})
+    base = table.usual(LABELS, taken) or table.usual(LABELS, {*taken} - {*spare})
     if base is not None and rank_of(base) is None and _says_less_than_names(table, base, taken):
         base = None
     if base is None or rank_of(base) is not None or base.lower() == "cls":
@@ -125,6 +126,9 @@ def find_label_columns(
     if base is None:
         names = [c for c in table.columns if (is_scientific_name(c) or rank_of(c) == "species")]
         base = next((column for column in names if column not in taken), None)
+    if base is None:
+        base = table.usual(usual_labels(table.columns), taken)
+        base = None if base is not None and _is_measure(table, base) else base
     if base is None:
         raise _no_label(table, taken, groups)
     if not nest:
@@ -150,6 +154,13 @@ def _says_less_than_names(table: DataTable, base: str, taken: Collection[str]) -
     """Whether a column with a usual name has one value, in a table of species: the kind of its records."""
     named = any(is_scientific_name(name) or rank_of(name) for name in table.columns if name not in taken)
     return named and not table.holds_lists(base) and table.num_rows > 1 and len(table.cells(base).texts) == 1
+
+
+def _is_measure(table: DataTable, column: str) -> bool:
+    """Whether a column holds numbers with decimals, as the target of a regression does."""
+    texts = [] if table.holds_lists(column) else table.cells(column).texts
+    numbers = all(map(_MEASURED.fullmatch, texts))
+    return numbers and any("." in text and not text.endswith(".0") for text in texts)
 
 
 def _ranks(table: DataTable, taken: Collection[str], nest: bool) -> LabelColumns | None:
@@ -542,8 +553,9 @@ def _no_label(table: DataTable, taken: Collection[str], groups: Collection[str])
     ]
     chain = [column.name for column in _longest(able)]
     flags = flag_columns(table, [name for name in table.columns if name not in taken])
+    usual = usual_labels(table.columns)
     advice = f"name one as label_columns, or several, coarse to fine: {_setting(['family', 'species'])}"
-    if (spoken_for := table.usual(_USUAL)) is not None and spoken_for in taken:
+    if (spoken_for := table.usual(usual)) is not None and spoken_for in taken:
         advice = f"'{spoken_for}' is named for something else: if it is the label, too, set "
         advice += _setting([spoken_for])
     elif len(chain) > 1:
@@ -560,6 +572,6 @@ def _no_label(table: DataTable, taken: Collection[str], groups: Collection[str])
     elif of_groups := [c.name for c in _candidates(table, {*table.columns} - {*groups}) if c.is_label]:
         advice = f"if '{of_groups[0]}', taken as the groups, is the label, set {_setting(of_groups[:1])}"
     return DataError(
-        f"{table} has no column for labels that is known by its name ({', '.join(_USUAL)}); "
+        f"{table} has no column for labels that is known by its name ({', '.join(usual)}); "
         f"it has {', '.join(table.columns)}: {advice}{table.label_hint}"
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labeltree.counted_nouns import say_count
 from labeltree.data.biology.rank_gaps import Bridged, Gaps, LabelFinder, bridge
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.table_columns import DataTable
@@ -351,7 +352,7 @@ def _paths(
     notes = read.notes
     if filled:
         notes.append(
-            f"in {filled:,} row{'s' * (filled != 1)} a missing name above a given one was taken from "
+            f"in {say_count(filled, 'row')} a missing name above a given one was taken from "
             f"{'the taxonomy' if taxonomy is not None else 'other rows, which agree on it'}"
         )
     if by_rule:
@@ -364,7 +365,7 @@ def _paths(
         else:
             how = f"given a node of its own, such as '{path[max(example.bridged)]}'; also: skip"
         notes.append(
-            f"in {count:,} row{'s' * (count != 1)} a rank is missing between given ones, and was {how}, "
+            f"in {say_count(count, 'row')} a rank is missing between given ones, and was {how}, "
             "error (--table.gaps)"
         )
     paths = [bridging.path or () for bridging in bridged]

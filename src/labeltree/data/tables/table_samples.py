@@ -28,6 +28,7 @@ from labeltree.data.vectors.choose_vectors import find_vectors
 from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.data.vectors.read_vector_files import VectorTable
 from labeltree.errors import DataError
+from labeltree.taxonomy.column_names import IMAGES, SAMPLE_IDS, TEXTS, letters
 from labeltree.taxonomy.naming import some
 
 __all__ = [
@@ -41,17 +42,8 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-_IMAGE_COLUMNS = (
-    *("image", "path", "file", "filename", "file_name", "image_path", "filepath", "file_path"),
-    *("img", "jpg", "jpeg", "png", "picture", "photo"),
-)
-_TEXT_COLUMNS = ("text", "description", "sentence", "review", "document", "abstract", "caption", "txt")
 _ENDINGS = 20  # names of images that tell whether they have endings
 _LONG = 60  # characters of a cell, on average: longer ones are texts
-_IDS = (
-    *("gbifid", "occurrenceid", "catalognumber", "isic_id", "treeoflife_id"),
-    *("ml catalog number", "global unique identifier"),
-)
 _NAMED_LIKE_IDS = re.compile(
     r"(?:image|img|photo|picture|file|asset|slide|scan)[ _-]?(?:id|number|name)?", re.I
 )
@@ -62,7 +54,7 @@ _log = logging.getLogger("labeltree.data")
 
 def has_ids(table: DataTable) -> bool:
     """Whether the rows are occurrences with ids, by which files of images can be found."""
-    return table.usual(_IDS) is not None
+    return table.usual(SAMPLE_IDS) is not None
 
 
 @dataclass(frozen=True)
@@ -142,8 +134,8 @@ def find_samples(
         unused = by_rule.unused
     else:
         if either and image_column is None and text_column is None:
-            image_column = table.usual(_IMAGE_COLUMNS, named) or _occurrence_columns(table)
-            text_column = table.usual(_TEXT_COLUMNS, named)
+            image_column = table.usual(IMAGES, named) or _occurrence_columns(table)
+            text_column = table.usual(TEXTS, named)
         images, text = sample_columns(table, image_column, text_column, named)
         if images:
             shown = _files(table, images, None if folder is None else Path(folder).expanduser())
@@ -207,7 +199,7 @@ def only_vectors(
         return False
     if isinstance(table, VectorTable):
         return True
-    known = table.usual(_IMAGE_COLUMNS, named) or table.usual(_TEXT_COLUMNS, named) or table.usual(_IDS)
+    known = table.usual(IMAGES, named) or table.usual(TEXTS, named) or table.usual(SAMPLE_IDS)
     return known is None and _occurrence_columns(table) is None
 
 
@@ -219,8 +211,8 @@ def _vectors(
     given = None if unknown else find_vectors(table, chosen, others)
     if given is None:
         raise DataError(
-            f"{table} has no column of images ({', '.join(_IMAGE_COLUMNS)}) or texts "
-            f"({', '.join(_TEXT_COLUMNS)}) that is known by its name, and nothing but vectors (lists or "
+            f"{table} has no column of images ({', '.join(IMAGES)}) or texts "
+            f"({', '.join(TEXTS)}) that is known by its name, and nothing but vectors (lists or "
             f"columns of numbers); it has {', '.join(table.columns)}: "
             f"name one as image_column or text_column, or numbers as vector_column{_image_hint(table)}"
             f"{_also_named(table, others)}"
@@ -307,10 +299,11 @@ def _also_possible(
     """Notes on columns with a usual name that were not read."""
     notes = []
     for usual, taken, option in (
-        (_IMAGE_COLUMNS, images, "image_column"),
-        (_TEXT_COLUMNS, [text] if text else [], "text_column"),
+        (IMAGES, images, "image_column"),
+        (TEXTS, [text] if text else [], "text_column"),
     ):
-        others = [c for c in table.columns if c.lower() in usual and c not in taken and c not in named]
+        called = {*map(letters, usual)}
+        others = [c for c in table.columns if letters(c) in called and c not in taken and c not in named]
         for other in others:
             and_images = f" --table.image_column {images[0]}" if images and option == "text_column" else ""
             notes.append(
@@ -343,17 +336,17 @@ def sample_columns(
     if image_column is not None and not image_column:
         raise DataError("image_column is empty; it must name a column, or several")
     if image_column is None and text_column is None:
-        image_column = table.usual(_IMAGE_COLUMNS, named) or _occurrence_columns(table)
-        text_column = table.usual(_TEXT_COLUMNS, named) if image_column is None else None
-        if image_column is None and text_column is None and (key := table.usual(_IDS)) is not None:
+        image_column = table.usual(IMAGES, named) or _occurrence_columns(table)
+        text_column = table.usual(TEXTS, named) if image_column is None else None
+        if image_column is None and text_column is None and (key := table.usual(SAMPLE_IDS)) is not None:
             raise DataError(
                 f"{table} names no image files; put them into a folder, and say which file belongs to which "
                 f"row: {_rule_for(key)}"
             )
         if image_column is None and text_column is None:
             raise DataError(
-                f"{table} has no column of images ({', '.join(_IMAGE_COLUMNS)}) or texts "
-                f"({', '.join(_TEXT_COLUMNS)}) that is known by its name; it has "
+                f"{table} has no column of images ({', '.join(IMAGES)}) or texts "
+                f"({', '.join(TEXTS)}) that is known by its name; it has "
                 f"{', '.join(table.columns)}: "
                 f"name one as image_column or text_column{_image_hint(table)}{_also_named(table, named)}"
             )
@@ -366,7 +359,7 @@ def sample_columns(
 
 def _also_named(table: DataTable, named: Collection[str]) -> str:
     """The setting that reads a column with a usual name which is named for something else."""
-    for usual, option in ((_IMAGE_COLUMNS, "image_column"), (_TEXT_COLUMNS, "text_column")):
+    for usual, option in ((IMAGES, "image_column"), (TEXTS, "text_column")):
         name = table.usual(usual)
         if name is not None and name in named:
             setting = f"--table.{option} {shlex.quote(name)}"
@@ -438,7 +431,7 @@ def _files(table: DataTable, names: list[str], folder: Path | None) -> tuple[lis
 
 def only_addresses(table: DataTable, column: str, rows: str) -> DataError:
     """The error for images that would have to be fetched; `rows` says which rows name such."""
-    key = table.usual((*_IDS, "id")) or "gbifID"
+    key = table.usual((*SAMPLE_IDS, "id")) or "gbifID"
     return DataError(
         f"{table}: {rows} in '{column}' by addresses (URLs), "
         "which labeltree does not fetch. Download the images into a folder, and say which file belongs to "

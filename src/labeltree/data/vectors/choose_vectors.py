@@ -13,11 +13,11 @@ from labeltree.data.table_columns import DataTable
 from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.data.vectors.read_vector_files import VectorTable
 from labeltree.errors import DataError
+from labeltree.taxonomy.column_names import VECTORS
 
 __all__ = ["TableVectors", "find_vectors", "usual_id_column"]
 
 Array = np.ndarray[Any, Any]
-_USUAL = ("vectors", "vector", "embeddings", "embedding", "features", "x", "arr_0")
 _IDS = ("id", "ids")
 _NOT_MEASURED = ("index", "unnamed: 0", "", "row", "instances", "nodes", "predictions")
 _LISTED = 8
@@ -91,7 +91,7 @@ def _whole(table: DataTable) -> list[str]:
 
 def _the_usual(table: DataTable, names: list[str]) -> str:
     by_name = {name.lower(): name for name in reversed(names)}
-    usual = next((by_name[name] for name in _USUAL if name in by_name), None)
+    usual = next((by_name[name] for name in VECTORS if name in by_name), None)
     if len(names) == 1 or usual is not None:
         return usual or names[0]
     raise DataError(

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import GROUPS
 from labeltree.evaluation.comparing.comparison import Difference, Estimate
-from labeltree.evaluation.outcomes import Key, Outcomes
+from labeltree.evaluation.outcomes import Key, Outcomes, renumber_nodes
 from labeltree.evaluation.statistics import (
     Bootstrap,
     GroupSums,
@@ -27,6 +27,7 @@ from labeltree.evaluation.statistics.interval_ends import Floats
 from labeltree.evaluation.statistics.jackknife import block_counts
 from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks, ends_of_search
 from labeltree.runs.table_file_columns import number_groups
+from labeltree.taxonomy.versions.paired_names import list_differences
 
 __all__ = ["Found", "PairedEstimates", "Stratum", "common_samples", "strata", "tested_in_all"]
 
@@ -38,8 +39,9 @@ def common_samples(
 ) -> tuple[dict[str, list[Outcomes]], dict[str, int]]:
     """Reduce the outcomes of all runs to their common samples, in the order of the first run.
 
-    Samples are matched by id; several rows with one id are matched in their order. The groups are taken from
-    the first run that has groups.
+    Nodes are matched by their paths, so that siblings may stand in another order. Samples are matched by id;
+    several rows with one id are matched in their order. The groups are taken from the first run that has
+    groups.
 
     Args:
         methods: Method → outcomes of its runs.
@@ -52,15 +54,17 @@ def common_samples(
     """
     runs = [(name, run) for name, outcomes in methods.items() for run in outcomes]
     first_name, first = runs[0]
-    rows = [_rows(run) for _, run in runs]
-    for name, run in runs:
-        if run.taxonomy != first.taxonomy:
+    for place, (name, run) in enumerate(runs):
+        if (renumbered := renumber_nodes(run, first)) is None:
+            differ = list_differences(first.taxonomy, run.taxonomy, (f"'{first_name}'", f"'{name}'"))
             raise DataError(
-                f"'{name}' and '{first_name}' were evaluated on different taxonomies: compare them on one, "
-                f"'labeltree compare RUN RUN --taxonomy FILE', with --mapping RUN=FILE where classes changed."
-                " If they are one run before and after a change, there are no two models to compare: "
-                "'labeltree evaluate RUN --taxonomy FILE' prints both numbers on the same samples"
+                f"'{name}' and '{first_name}' were evaluated on different taxonomies ({differ}): compare "
+                "them on one, 'labeltree compare RUN RUN --taxonomy FILE', with --mapping RUN=FILE where "
+                "classes changed. If they are one run before and after a change, there are no two models to "
+                "compare: 'labeltree evaluate RUN --taxonomy FILE' prints both numbers on the same samples"
             )
+        runs[place] = name, renumbered
+    rows = [_rows(run) for _, run in runs]
     shared = [key for key in rows[0] if all(key in other for other in rows)]
     if not shared:
         raise DataError(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import cast
 
+from labeltree.counted_nouns import say_count
 from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS, ClassifierKind
 from labeltree.decisions.kept_promises import calibrated_units, is_kept
 from labeltree.evaluation.comparing.comparison import (
@@ -411,16 +412,16 @@ def _answers_note(result: Comparison) -> list[str]:
 
 def _samples_note(result: Comparison) -> str:
     """How many samples and groups were compared, and of which block of metrics, where they differ."""
-    common = f"{_say_count('sample', result.samples)} that all runs have in common "
+    common = f"{say_count(result.samples, 'sample')} that all runs have in common "
     common += "was compared" if result.samples == 1 else "were compared"
     if len(set(result.blocks.values())) < 2:
-        units = _say_count("group" if result.grouped else "sample", result.groups)
+        units = say_count(result.groups, "group" if result.grouped else "sample")
         units += " of samples (all of a group together)" if result.grouped else ""
         return f"{common}; intervals ({result.confidence:.0%}) and tests draw from {units}."
     words = {"answers": "answers and violations"}
     parts = [
         f"{words.get(name, name)} on {samples}"
-        + (f" of {_say_count('group', groups)}" if result.grouped else "")
+        + (f" of {say_count(groups, 'group')}" if result.grouped else "")
         for name, (samples, groups) in result.blocks.items()
     ]
     draw = "these groups (all samples of a group together)" if result.grouped else "these samples"
@@ -430,14 +431,10 @@ def _samples_note(result: Comparison) -> str:
     )
 
 
-def _say_count(one: str, count: int) -> str:
-    return f"{count} {one}{'s' * (count != 1)}"
-
-
 def say_left_out(count: int, where: str) -> str:
     """That samples of a method were left out, since another run lacks them."""
     are = "is missing in another run and was" if count == 1 else "are missing in another run and were"
-    return f"{_say_count('sample', count)} of {where} {are} left out"
+    return f"{say_count(count, 'sample')} of {where} {are} left out"
 
 
 def comparison_notes(result: Comparison) -> list[str]:

@@ -133,6 +133,18 @@ class Statistic:
         samples = {name: column[kept] for name, column in self.samples.items()}
         return replace(self, rows=rows[kept], samples=samples)
 
+    def renumber(self, places: Integers) -> Statistic:
+        """The statistic with node `places[node]` for each node of its taxonomy; −1 stays."""
+        samples, fixed = dict(self.samples), dict(self.fixed)
+        for columns, name in ((samples, "target"), (fixed, "classes")):
+            if self.kind == "node_ranking":
+                columns[name] = np.append(places, -1)[columns[name]]
+        if "told" in fixed:
+            told = np.zeros_like(fixed["told"])
+            told[places] = fixed["told"]
+            fixed["told"] = told
+        return replace(self, samples=samples, fixed=fixed)
+
     @property
     def lowest(self) -> Floats:
         """`(k,)` smallest possible value of each number; NaN for numbers without a confidence interval."""

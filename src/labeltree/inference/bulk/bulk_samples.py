@@ -25,6 +25,7 @@ from labeltree.file_kinds import PARQUET, is_table_file
 from labeltree.inference.bulk.run_labels import MISSING, UNKNOWN, RunLabels
 from labeltree.inference.load_run import TrainedRun
 from labeltree.safe_files import Reader, read_text
+from labeltree.taxonomy.column_names import LABELS, LESS_USUAL_LABELS
 from labeltree.taxonomy.naming import join_path
 from labeltree.taxonomy.ranks import Ranks
 
@@ -32,7 +33,6 @@ __all__ = ["BulkSamples"]
 
 _SOUGHT = 100_000  # rows of a table among which one must have an image
 _log = logging.getLogger("labeltree.inference")
-_IN_TARS = ("cls", "label", "class", "category", "node")
 _LIST = Reader("a list of classes", "write a name a line, the first for class 0")
 
 
@@ -70,7 +70,8 @@ class BulkSamples:
         self._classes: dict[str, list[str]] = {}
         table = None
         if self._shards is not None and self._shards.kind == "tar":
-            self._labels = [*dict.fromkeys([*run.columns.get("labels", ()), *_IN_TARS])] if labelled else []
+            usual = (*run.columns.get("labels", ()), "cls", *LABELS, *LESS_USUAL_LABELS)
+            self._labels = [*dict.fromkeys(usual)] if labelled else []
             names = self._shards.root / CLASSES
             if labelled and names.is_file():
                 self._classes["cls"] = [line.strip() for line in read_text(names, _LIST).splitlines()]

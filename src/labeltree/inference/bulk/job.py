@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from labeltree.counted_nouns import say_count
 from labeltree.data.object_stores import is_remote, local_copy
 from labeltree.options.answer_options import AnswerOptions, EmbedOptions, PredictOptions
 from labeltree.options.schema import Option, describe_fields
@@ -132,12 +133,12 @@ class BulkDone:
         if self.unknown_labels:
             labels = "a label" if self.unknown_labels == 1 else "labels"
             some.append(f"{self.unknown_labels:,} with {labels} that the run's taxonomy does not have")
-        said = ", ".join([f"{self.samples:,} sample{'s' * (self.samples != 1)}", *some])
+        said = ", ".join([say_count(self.samples, "sample"), *some])
         if not self.written:
             return f"{said}: {self.out} was complete already"
         rate = self.written / max(self.seconds, 1e-9)
         before = f", {self.written:,} of them now" if self.written < self.samples else ""
-        files = f"{self.parts:,} file{'s' * (self.parts != 1)}"
+        files = say_count(self.parts, "file")
         return f"{said}{before}, {rate:,.0f} a second: {files} in {self.out}"
 
 

@@ -10,6 +10,7 @@ import torch
 from markupsafe import Markup
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.evaluation import EvaluationResult
 from labeltree.report.charts.bar_charts import (
     DotRow,
@@ -20,7 +21,7 @@ from labeltree.report.charts.bar_charts import (
     line_chart,
 )
 from labeltree.report.charts.node_names import NodeNames
-from labeltree.report.wording import percent, plural
+from labeltree.report.wording import percent
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["curve_chart", "curve_figure", "depth_chart", "depth_figure"]
@@ -38,7 +39,7 @@ def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) ->
         bands = torch.unique(groups[groups > 0]).tolist()
         listed = _list_names([names.short(node) for node in bands], 31 - len(str(len(bands))))
         last = depth == taxonomy.max_depth - 1
-        details.append(f"{plural(len(bands), *(('class', 'classes') if last else ('group',)))}: {listed}")
+        details.append(f"{say_count(len(bands), *(('class', 'classes') if last else ('group',)))}: {listed}")
     classifiers = {
         "probe": f"linear classifier on {next(iter(result.main.representations.values())).source}",
         "prototypes": "nearest class mean of embeddings",

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from labeltree.counted_nouns import say_count
 from labeltree.report.charts.bar_charts import sparkline
-from labeltree.report.wording import CHARTED, metric_words, plural
+from labeltree.report.wording import CHARTED, metric_words
 
 __all__ = ["history_groups", "trained_with"]
 
@@ -39,7 +40,7 @@ def history_groups(rows: Sequence[Mapping[str, float]]) -> list[tuple[str, list[
         start, end = (
             f"{scale * value:.{'1f' if share else '3g'}}{digits}" for value in (known[0], known[-1])
         )
-        text = f"{words}, {term}, over {plural(len(rows), 'epoch')}: from {start} to {end}"
+        text = f"{words}, {term}, over {say_count(len(rows), 'epoch')}: from {start} to {end}"
         chart = sparkline(values, title=text, first=first)
         charts_of[kind].append({"name": words, "term": term, "start": start, "end": end, "chart": chart})
     return [(_GROUPS[kind], charts) for kind, charts in charts_of.items() if charts]

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.data.column_roles import NO_COLUMN
 from labeltree.decisions.kept_promises import calibrated_units, is_kept, may_be_kept
 from labeltree.evaluation import EvaluationResult
@@ -18,7 +19,7 @@ from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
 from labeltree.evaluation.result import Bounds
 from labeltree.report.charts.tree_colours import main_branches, name_branches
-from labeltree.report.wording import percent, plural
+from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -119,22 +120,22 @@ def tested_sentence(
     of = []
     per = _units_of(result)
     if per not in ("sample", "group") and per in table.attributes:
-        of.append(plural(len(torch.unique(table.units(per)[rows])), per))
+        of.append(say_count(len(torch.unique(table.units(per)[rows])), per))
     if table.groups is not None:
-        of.append(plural(_count_groups(table.groups[rows]), group))
-    what = plural(len(rows), sample) + "".join(f" of {each}" for each in of)
+        of.append(say_count(_count_groups(table.groups[rows]), group))
+    what = say_count(len(rows), sample) + "".join(f" of {each}" for each in of)
     search = ""
     if searched is not None and len(searched) > len(rows):
-        search = f" Searches start from {plural(len(searched), sample)}"
+        search = f" Searches start from {say_count(len(searched), sample)}"
         if table.groups is not None:
-            search += f" of {plural(_count_groups(table.groups[searched]), group)}"
+            search += f" of {say_count(_count_groups(table.groups[searched]), group)}"
         search += "."
     if not alone:
         return f"Tested on {what}.{search}"
     branches = main_branches(taxonomy)
     names = name_branches(taxonomy)
     tree = f" in {len(branches)} main branches ({names})" if len(branches) > 1 else ""
-    classes = plural(result.counts.get("classes tested", 0), "class", "classes")
+    classes = say_count(result.counts.get("classes tested", 0), "class", "classes")
     return f"Tested on {what}: {classes}{tree}.{search}"
 
 
@@ -158,7 +159,7 @@ def question_panels(result: EvaluationResult, sample: str, group: str = "group")
         tested = ""
         if None not in numbers:
             positive, _, negative, _, coarse = (number or 0 for number in numbers)
-            tested = f"{plural(positive, unit)} positive, {negative:,} negative"
+            tested = f"{say_count(positive, unit)} positive, {negative:,} negative"
             tested += f"; {coarse:,} left out, whose label is too coarse to tell" if coarse else ""
         shown = " or ".join(node.strip().replace("/", " › ") for node in nodes.split("+"))
         panels.append(QuestionPanel(name, shown, tested, rates, _warnings(name, numbers, unit)))
@@ -232,7 +233,7 @@ def _warnings(name: str, numbers: Sequence[int | None], unit: str) -> list[str]:
         if count == 0:
             warnings.append(f"No {unit} is {what}: the {rate} is not defined.")
         elif count is not None and count < FEW_CASES:
-            warnings.append(f"Only {plural(count, f'{what} {unit}')}: the {rate} is uncertain.")
+            warnings.append(f"Only {say_count(count, f'{what} {unit}')}: the {rate} is uncertain.")
     if None not in numbers:
         positive, hit, negative, cleared, _ = (number or 0 for number in numbers)
         for count, what, rate in (
@@ -240,7 +241,7 @@ def _warnings(name: str, numbers: Sequence[int | None], unit: str) -> list[str]:
             (positive - hit + cleared, "cleared", "NPV"),
         ):
             if count < FEW_CASES:
-                warnings.append(f"Only {plural(count, unit)} {what}: the {rate} is uncertain.")
+                warnings.append(f"Only {say_count(count, unit)} {what}: the {rate} is uncertain.")
     return warnings
 
 
@@ -258,7 +259,7 @@ def promise_sentence(result: EvaluationResult) -> str:
         unit = (
             "group" if "groups for the thresholds" in result.main.protocols["decisions"].counts else "sample"
         )
-        verdict = f": fewer, but thresholds from {plural(calibrated, unit)} may miss by as much by chance"
+        verdict = f": fewer, but thresholds from {say_count(calibrated, unit)} may miss by as much by chance"
     return (
         f"Answers are made so that {percent(asked, 0)} of them hold the truth. On these samples "
         f"{percent(value)}{ends} do{verdict}.{_withheld_note(result, asked)}{_groups_note(result, asked)}"
@@ -283,7 +284,7 @@ def _groups_note(result: EvaluationResult, asked: float) -> str:
     if count is None or all_held is None or mean is None:
         return ""
     return (
-        f" Of {plural(count, 'group')}, {percent(all_held)} have answers that all hold the truth; the "
+        f" Of {say_count(count, 'group')}, {percent(all_held)} have answers that all hold the truth; the "
         f"mean of the groups' shares is {percent(mean)}."
     )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+from labeltree.counted_nouns import say_count
 from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.evaluation import EvaluationResult, MethodResult
 from labeltree.report.charts.tree_colours import main_branches, name_branches
 from labeltree.report.compare_answers import AnswerDifference, Differences, answer_differences
 from labeltree.report.verdict import margin
-from labeltree.report.wording import percent, plural
+from labeltree.report.wording import percent
 from labeltree.taxonomy import Taxonomy
 
 __all__ = [
@@ -38,9 +39,9 @@ def opening(result: EvaluationResult, taxonomy: Taxonomy, samples: str, *, train
     """What the page is about: the classes, their tree, and what the model should do."""
     branches = main_branches(taxonomy)
     names = name_branches(taxonomy)
-    tree = f"a tree {plural(taxonomy.max_depth, 'step')} deep"
+    tree = f"a tree {say_count(taxonomy.max_depth, 'step')} deep"
     tree += f" with {len(branches)} main branches ({names})" if len(branches) > 1 else ""
-    classes = plural(result.counts["classes tested"], "class", "classes")
+    classes = say_count(result.counts["classes tested"], "class", "classes")
     who = "The model was trained to place" if trained else "Good embeddings place"
     return (
         f"{who} {samples} close together if they are close on {tree}. "

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from labeltree.counted_nouns import say_count
 from labeltree.index.search_results import Answer, Place, place_of
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.tree_colours import nearness_colour
 from labeltree.report.pages.template import render_page
 from labeltree.report.shown_samples.encode_pictures import shorten
-from labeltree.report.wording import plural
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Pictures", "search_page"]
@@ -123,7 +123,7 @@ def _group(near: int, taxonomy: Taxonomy, count: int) -> _Group:
     elif near == tallest:
         words = "another branch: only the root in common"
     else:
-        words = "same parent" if near == 1 else f"{plural(near, 'step')} up"
+        words = "same parent" if near == 1 else f"{say_count(near, 'step')} up"
     sign = "?" if near > tallest else "✓" if near == 0 else f"{near}\u2009↑"
     return _Group(near, colour, kind, sign, words, count)
 
@@ -166,6 +166,6 @@ def _wall(
 def _summary(cards: Sequence[_Card]) -> str:
     known = [card for card in cards if card.place.steps is not None]
     if not known:
-        return plural(len(cards), "result")
+        return say_count(len(cards), "result")
     alike = sum(card.place.steps == 0 for card in known)
-    return f"{alike} of {plural(len(cards), 'result')} with the same label"
+    return f"{alike} of {say_count(len(cards), 'result')} with the same label"

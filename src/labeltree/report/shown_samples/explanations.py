@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.data.source import CALIB
 from labeltree.decisions import ClassNodes, Promise, find_paths, fit_rule
 from labeltree.decisions.evidence_for_answers import Neighbour, Step, find_evidence
@@ -17,7 +18,7 @@ from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.chosen_samples import Samples, promise_rows, stratified_subsample
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.shown_samples.encode_pictures import ShownSamples
-from labeltree.report.wording import percent, plural
+from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -270,7 +271,7 @@ def explanation_rows(
         steps = int(taxonomy.lca_height(torch.tensor(each.likely), torch.tensor(label)))
         verdict = _VERDICTS[each.kind]
         if each.kind == "wrong":
-            verdict = f"most probable class wrong, {plural(steps, 'step')} off"
+            verdict = f"most probable class wrong, {say_count(steps, 'step')} off"
         answer = names.short(each.answer) if each.answer > 0 else "nothing finer than the whole tree"
         heading = f"{names.short(label)}, answered {answer}"
         if each.answer != each.likely:

@@ -9,11 +9,11 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.evaluation import Reading
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.tree_colours import nearness_colour
 from labeltree.report.shown_samples.encode_pictures import ShownSamples
-from labeltree.report.wording import plural
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Card", "Search", "SearchRow", "choose_searches", "search_legend", "search_rows"]
@@ -221,6 +221,6 @@ def search_legend(taxonomy: Taxonomy) -> list[tuple[str, str, str]]:
     for steps in range(1, tallest + 1):
         words = "1 step off: in the same smallest group" if steps == 1 else ""
         words = f"{steps} steps off" if steps > 1 and tallest <= 4 else words
-        words = f"{plural(steps, 'step')} off: nothing in common" if steps == tallest else words
+        words = f"{say_count(steps, 'step')} off: nothing in common" if steps == tallest else words
         legend.append((nearness_colour(steps / tallest), f"{steps}\u2009↑", words))
     return legend

@@ -11,11 +11,12 @@ from typing import Any
 
 from markupsafe import Markup
 
+from labeltree.counted_nouns import say_count
 from labeltree.evaluation import NodeErrors, TreeErrors
 from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.tree_colours import TreeColours, nearness_colour
-from labeltree.report.wording import percent, plural
+from labeltree.report.wording import percent
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["ErrorRow", "ErrorTree", "Fate", "json_in_page", "tree_data"]
@@ -85,7 +86,7 @@ class ErrorRow:
     @property
     def spoken(self) -> str:
         """The bar in words."""
-        wrong = [f"{percent(fate.share)} wrong by {plural(fate.steps, 'step')}" for fate in self.fates[1:]]
+        wrong = [f"{percent(fate.share)} wrong by {say_count(fate.steps, 'step')}" for fate in self.fates[1:]]
         return ", ".join([f"{percent(self.inside)} inside", *wrong])
 
 
@@ -191,7 +192,7 @@ class ErrorTree:
 
     def _folded(self, entry: NodeErrors, classes: int) -> str:
         errors = f", {_share(entry.wrong, self._errors.errors)} of the mistakes" if entry.wrong else ""
-        return f"{plural(classes, 'class', 'classes')} inside{errors}"
+        return f"{say_count(classes, 'class', 'classes')} inside{errors}"
 
     def _rest(self, nodes: list[int], guides: tuple[str, ...]) -> ErrorRow:
         entries = [self._found[node] for node in nodes]

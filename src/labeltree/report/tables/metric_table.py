@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from labeltree.counted_nouns import say_count
 from labeltree.evaluation import EvaluationResult, MethodResult
 from labeltree.metrics.catalogue import Metric
 from labeltree.report.wording import (
@@ -16,7 +17,6 @@ from labeltree.report.wording import (
     format_interval,
     format_score,
     metric_words,
-    plural,
 )
 
 __all__ = ["TableCell", "TableGroup", "TableRow", "aspect_table", "metric_table", "table_cells"]
@@ -150,7 +150,7 @@ def aspect_table(result: EvaluationResult, sample: str, samples: str) -> list[Ta
 def _row(result: EvaluationResult, measure: AspectMeasure, name: str, samples: str) -> TableRow:
     values = [_value(method, measure, name) for method in result.methods.values()]
     counts = next(m.aspects[name].counts for m in result.methods.values() if name in m.aspects)
-    term = f"{plural(counts['classes tested'], 'class', 'classes')}, {counts['test samples']:,} {samples}"
+    term = f"{say_count(counts['classes tested'], 'class', 'classes')}, {counts['test samples']:,} {samples}"
     return TableRow(Metric("", term, name), table_cells(values))
 
 

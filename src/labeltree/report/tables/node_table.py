@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from labeltree.counted_nouns import say_count
 from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.evaluation.result import ProtocolResult
-from labeltree.report.wording import format_interval, format_score, plural
+from labeltree.report.wording import format_interval, format_score
 
 __all__ = ["NodeCell", "NodeRow", "NodeTable", "node_table"]
 
@@ -112,6 +113,6 @@ def _note(rows: list[NodeRow], known: int) -> str:
     if any(not cell.key for row in rows for cell in (row.auroc, *row.decided, *row.pointed)):
         said.append("– Not defined: there is nothing to divide by.")
     if len(rows) < known:
-        left = plural(known - len(rows), "node")
+        left = say_count(known - len(rows), "node")
         said.append(f"{left} with fewer cases are in metrics.json.")
     return " ".join(said)

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from labeltree.counted_nouns import say_count
 from labeltree.evaluation import EvaluationResult, attribute_rows
 from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
 from labeltree.evaluation.result import ProtocolResult
 from labeltree.evaluation.rule_table import rule_rows
 from labeltree.metrics.catalogue import metric_name
 from labeltree.report.tables.node_table import NodeTable, node_table
-from labeltree.report.wording import plural
 
 __all__ = ["NumberTable", "ProtocolBlock", "attribute_tables", "protocol_blocks"]
 
@@ -179,7 +179,7 @@ def _nodes(results: dict[str, ProtocolResult]) -> list[NumberTable]:
         )
         for path in shown
     ]
-    what = plural(len(known), "branch or class", "branches and classes")
+    what = say_count(len(known), "branch or class", "branches and classes")
     less = f"the {len(shown)} lowest of {what}" if len(shown) < len(known) else what
     return [NumberTable(f"{method}: {less}", "Branch or class", [metric_name(name) for name in names], rows)]
 

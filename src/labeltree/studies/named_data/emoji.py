@@ -12,6 +12,7 @@ from typing import Unpack
 import numpy as np
 import torch
 
+from labeltree.counted_nouns import say_count
 from labeltree.data.images.image_files import ImageSettings
 from labeltree.data.images.stores import MappedStore, reshaped
 from labeltree.data.named_data import Needed, Published, register_dataset
@@ -310,6 +311,6 @@ _register(
 for _count in FEW:
     _register(
         f"emoji-few-{_count}",
-        f"emoji, {_SIZES}; trained on {_count} style{'s' if _count > 1 else ''} of each, tested as emoji",
+        f"emoji, {_SIZES}; trained on {say_count(_count, 'style')} of each, tested as emoji",
         partial(_few, count=_count),
     )

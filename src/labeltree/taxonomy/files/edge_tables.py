@@ -6,6 +6,7 @@ import re
 from collections.abc import Hashable, Sequence
 
 from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.column_names import IMAGES, LABELS, LESS_USUAL_LABELS, TEXTS
 from labeltree.taxonomy.files.entries import (
     NO_PARENT,
     ROOT,
@@ -53,9 +54,6 @@ _ENDS = (
 )
 _NAMES = ("name", "label", "title", "scientificname", "term", "category", "description")
 _BESIDE = {*_NAMES, "rank", "taxonrank", "level", "depth", "order", "position"}
-_TEXTS = {"text", "description", "sentence", "review", "document", "abstract", "caption", "txt"}
-_IMAGES = {"image", "path", "file", "filename"}
-_LABELS = {"label", "class", "category"}
 _PARENT = re.compile(
     r"(?:.*[ _.])?parent(?:[ _.]?(?:id|ids|uid|code|key|name|node|number|unique id))?", re.IGNORECASE
 )
@@ -136,8 +134,9 @@ def is_edge_table(columns: Sequence[str]) -> bool:
         return True
     ends = edge_columns(columns) or ()
     beside = folded - {end.casefold() for end in ends}
-    labels = _LABELS - {end.casefold().removesuffix("_id") for end in ends}  # category_id: its category
-    if beside & (_TEXTS | _IMAGES) and beside & labels:
+    named = {end.casefold().removesuffix("_id") for end in ends}  # category_id: its category
+    labels = {*LABELS, *LESS_USUAL_LABELS} - named
+    if beside & {*TEXTS, *IMAGES} and beside & labels:
         return False
     return {"child", "parent"} <= folded or (bool(ends) and beside <= _BESIDE)
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from labeltree.errors import TaxonomyError
@@ -50,6 +51,7 @@ class Entries(NamedTuple):
 
     A file may also say which version of the taxonomy it is, which ones came before, and for each node by what
     it is called beside its name, such as an id or a synonym. Notes are sentences on how it was read.
+    `considered` has, for each id of a former class, the ids of classes that may be meant instead.
     """
 
     names: Sequence[str]
@@ -59,6 +61,7 @@ class Entries(NamedTuple):
     history: tuple[Revision, ...] = ()
     aliases: Sequence[Sequence[str]] = ()
     notes: tuple[str, ...] = ()
+    considered: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def parent(self) -> list[int]:
         """The index of each node's parent in a tree, -1 for the root."""

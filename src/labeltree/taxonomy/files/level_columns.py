@@ -5,6 +5,16 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from labeltree.taxonomy.column_names import (
+    IMAGES,
+    TEXTS_OF_CLASSES,
+    letters,
+    names_sample,
+    usual_labels,
+)
+from labeltree.taxonomy.column_names import (
+    TEXTS as TEXTS_OF_SAMPLES,
+)
 from labeltree.taxonomy.files.codes_of_classes import are_numbers, look_like_codes
 
 __all__ = [
@@ -47,13 +57,8 @@ _ATTRIBUTES = {"type", "rank", "status", "kind"}
 _COLOURS = {"color", "colour", "rgb", "hex"}
 _MID = re.compile(r"/[a-z]/\w+")  # Open Images and AudioSet: /m/011k07
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_a-zA-Z]+")
-_OF_SAMPLES = {"text", "image", "file", "path", "sentence", "review", "document", "url", "sample", "sku"}
-_SAMPLES = {
-    *("text", "sentence", "review", "document", "image", "img", "photo", "picture"),
-    *("file", "filename", "filepath", "imagepath", "imagename"),
-}
+_SAMPLES = {*map(letters, {*IMAGES, *TEXTS_OF_SAMPLES} - TEXTS_OF_CLASSES - {"path"})}
 _FILE = re.compile(r".+\.[a-z]\w{2,3}", re.IGNORECASE)
-_LABELS = {"label", "labels", "class", "category", "target"}
 _ABOVE = {"parent", "super", "superclass", "supercategory", "coarse", "top", "main"}
 _BELOW = {"child", "subcategory", "subclass", "fine", "sub"}
 _LONGEST = 40  # characters of names, on average
@@ -115,9 +120,10 @@ def find_levels(header: Sequence[str], rows: Sequence[Sequence[str]]) -> LevelCo
 
 def columns_of_samples(header: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, str] | None:
     """The columns of texts or files, and of labels, by which a table is one of samples; None if it is not."""
-    labels = [name for name in header if name.strip().casefold() in _LABELS]
+    usual = usual_labels(header)
+    labels = [name for name in header if letters(name) in usual]
     for place, name in enumerate(header) if labels else ():
-        plain = re.sub(r"[\W_]", "", name.casefold())
+        plain = letters(name)
         cells = [row[place] for row in rows] if plain == "path" else []
         if plain in _SAMPLES or (cells and _mostly(cells, lambda cell: _FILE.fullmatch(cell) is not None)):
             return name, labels[0]
@@ -339,7 +345,7 @@ def is_reversed(names: Sequence[str], rows: Sequence[Sequence[str]], keys: Seque
     words = [plain_words(name) for name in names]
     numbers = [int(digits[0]) for name in names if (digits := re.findall(r"\d+", name))]
     said = words[0] & _ABOVE or any(one & _BELOW for one in words[1:]) or numbers == sorted(numbers) != []
-    if len(names) < 2 or len(rows) < _FEWEST or said or words[0] & _OF_SAMPLES:
+    if len(names) < 2 or len(rows) < _FEWEST or said or names_sample(words[0]):
         return False
     texts = [list(column) for column in zip(*rows, strict=True)]
     if any(not all(column) or all(map(_NUMBER.fullmatch, column)) for column in texts):

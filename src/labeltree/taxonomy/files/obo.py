@@ -31,6 +31,7 @@ class _Term:
     synonyms: list[str] = field(default_factory=list)
     parents: dict[str, int] = field(default_factory=dict)
     replaced_by: list[str] = field(default_factory=list)
+    consider: list[str] = field(default_factory=list)
     is_obsolete: bool = False
 
 
@@ -38,9 +39,10 @@ def entries_from_obo(text: str, root_name: str | None, several_parents: bool) ->
     """Read the terms of an ontology and what each is (`is_a`); other relations, as `part_of`, are ignored.
 
     A node has the name of its term. Its aliases are the id, former ids (`alt_id`, and ids of obsolete terms
-    that it replaces) and exact synonyms. Obsolete terms are no nodes. A parent in another ontology, of which
-    the file holds no term, is left out. Several terms without a parent are put below one root. The version
-    (`data-version`) becomes the release.
+    that it replaces) and exact synonyms. Obsolete terms are no nodes; what to consider instead of them is
+    kept by their ids (`consider`, and `replaced_by` where there are several). A parent in another ontology,
+    of which the file holds no term, is left out. Several terms without a parent are put below one root. The
+    version (`data-version`) becomes the release.
 
     Args:
         text: The file.
@@ -76,7 +78,7 @@ def entries_from_obo(text: str, root_name: str | None, several_parents: bool) ->
         several_parents=several_parents,
         aliases={id: _aliases(term) for id, term in current.items()},
     )
-    return entries._replace(release=release)
+    return entries._replace(release=release, considered=_considered(terms))
 
 
 def _read_terms(text: str) -> tuple[dict[str, _Term], str | None]:
@@ -123,6 +125,8 @@ def _read_tag(term: _Term, tag: str, value: str, where: str, line: int) -> None:
         term.other_ids.append(_id(value, tag, where))
     elif tag == "replaced_by":
         term.replaced_by.append(_id(value, tag, where))
+    elif tag == "consider":
+        term.consider.append(_id(value, tag, where))
     elif tag == "is_a":
         term.parents.setdefault(_id(value, tag, where), line)
     elif tag == "is_obsolete":
@@ -154,6 +158,18 @@ def _replacement(id: str, terms: Mapping[str, _Term]) -> str | None:
         seen.add(id)
         id = terms[id].replaced_by[0]
     return id if id in terms and not terms[id].is_obsolete else None
+
+
+def _considered(terms: Mapping[str, _Term]) -> dict[str, tuple[str, ...]]:
+    """The ids of terms that may be meant by each obsolete id that no single term replaces."""
+    considered: dict[str, tuple[str, ...]] = {}
+    for term in terms.values():
+        if not term.is_obsolete or _replacement(term.id, terms) is not None:
+            continue
+        instead = [_replacement(id, terms) for id in (*term.replaced_by, *term.consider)]
+        if there := tuple(dict.fromkeys(id for id in instead if id is not None)):
+            considered |= dict.fromkeys([term.id, *term.other_ids], there)
+    return considered
 
 
 def _aliases(term: _Term) -> list[str]:

@@ -29,6 +29,8 @@ def document_from(entries: Entries, several_parents: bool) -> dict[str, Any]:
         document["history"] = history_document(entries.history)
     if any(entries.aliases):
         document["aliases"] = [list(texts) for texts in entries.aliases]
+    if entries.considered:
+        document["considered"] = {id: list(instead) for id, instead in entries.considered.items()}
     return document
 
 
@@ -78,7 +80,11 @@ def _set_version(entries: Entries, document: Mapping[str, Any]) -> Entries:
     each = isinstance(aliases, list) and all(_is_list_of(str, texts) for texts in aliases)
     if not each or len(aliases) not in (0, len(entries.names)):
         raise TaxonomyError("the saved taxonomy is damaged: 'aliases' is not a list of strings for each node")
+    considered: Any = _make_dicts(document.get("considered", {}))
+    if not isinstance(considered, Mapping) or not all(_is_list_of(str, ids) for ids in considered.values()):
+        raise TaxonomyError("the saved taxonomy is damaged: 'considered' is not a list of ids for each id")
     return entries._replace(
+        considered=considered,
         release=None if release is None else checked_release(release),
         history=history_from(history),
         aliases=aliases,

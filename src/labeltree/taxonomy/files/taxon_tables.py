@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
 from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.column_names import names_taxon_sample
 from labeltree.taxonomy.files.entries import (
     NO_PARENT,
     ROOT,
@@ -44,10 +45,6 @@ _ROLES = {
 }
 _OF_SCIENCE = re.compile(r"\s*\((?:scientific|latin)(?: name)?\)")
 _SCIENTIFIC = ("canonicalname", "scientificname", "completename", "sciname", "taxonname")
-_OF_SAMPLES = {
-    *("occurrenceid", "basisofrecord", "eventdate", "catalognumber", "filepath", "filename", "image"),
-    *("imageid", "path", "url", "imageurl", "observedon"),
-}
 _NOT_ACCEPTED = ("synonym", "misapplied", "invalid", "unaccepted", "not accepted", "alternative")
 
 
@@ -80,7 +77,7 @@ def is_checklist(columns: Sequence[str]) -> bool:
         {"id", "name"} <= roles.keys()
         and bool({"parent", "accepted"} & roles.keys())
         and (scientific or "accepted" in roles)
-        and not terms & _OF_SAMPLES
+        and not names_taxon_sample(terms)
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labeltree.counted_nouns import say_count
 from labeltree.errors import typed
 from labeltree.lazy import torch
 from labeltree.taxonomy.check_nodes import moved_nodes
@@ -147,8 +148,7 @@ class VersionChange:
         by = f"the mapping {self.file.name}" if self.file is not None else "the mapping that is certain"
         counts = self.counts(labels)
         said = [
-            f"{count.nodes:,} {'node' if count.nodes == 1 else 'nodes'} {_KINDS[kind]}: {count.samples:,} "
-            f"{samples}"
+            f"{say_count(count.nodes, 'node')} {_KINDS[kind]}: {count.samples:,} {samples}"
             for kind, count in counts.items()
         ]
         sentence = f"Labels were carried over to {name} by {by}: {'; '.join(said) or 'nothing changes'}."

@@ -55,6 +55,7 @@ class Guess:
         reason: Why it is likely.
         below: Changes of nodes below that come with it.
         by_place: Whether only its place speaks for it, and no name: one class is gone there, and one is new.
+        suggested: Whether the new version says that these nodes may be meant, of which a person chooses.
     """
 
     node: int
@@ -63,6 +64,12 @@ class Guess:
     reason: str
     below: tuple[Change, ...] = ()
     by_place: bool = False
+    suggested: bool = False
+
+    @property
+    def needs_decision(self) -> bool:
+        """Whether it is never taken as right until a person has decided."""
+        return self.by_place or self.suggested
 
 
 def changes_of(

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 from labeltree.taxonomy.tree import Taxonomy
@@ -19,7 +20,11 @@ _MOST_BY_PLACE = 5  # classes of one parent; if more are gone, that one is new s
 
 
 def guesses_of(
-    old: Taxonomy, new: Taxonomy, targets: Sequence[Sequence[int]], doubtful: Mapping[int, list[int]]
+    old: Taxonomy,
+    new: Taxonomy,
+    targets: Sequence[Sequence[int]],
+    doubtful: Mapping[int, list[int]],
+    considered: Mapping[int, list[int]] = MappingProxyType({}),
 ) -> list[Guess]:
     """Likely changes of the nodes that are left, among the children of where their parents went.
 
@@ -28,13 +33,20 @@ def guesses_of(
         new: The new version.
         targets: For every old node its new nodes; none for those that are left.
         doubtful: Of inner nodes that are left, the new nodes where less than half of their children went.
+        considered: Of nodes that are left, those that the new version says to consider instead.
 
     Returns:
-        At most one guess per node, in the order of the nodes.
+        Guesses in the order of the nodes, one per node, and one for each node to consider.
     """
     sourced = {target for several in targets for target in several}
     guesses: list[Guess] = []
+    for node, there in considered.items():
+        others = f", or {len(there) - 1} other" if len(there) > 1 else ""
+        reason = f"the new version calls it obsolete, and says to consider this one{others}: decide"
+        guesses += [_suggestion(old, new, targets, node, one, reason, sourced) for one in there]
     for node, there in doubtful.items():
+        if node in considered:
+            continue
         children = old.children(node)
         stay = sum(bool(targets[child]) for child in children)
         reason = f"{stay} of its {len(children)} children went there, the others are gone"
@@ -42,7 +54,7 @@ def guesses_of(
     gone_below: dict[int, list[int]] = {}
     parent = old.numbering.main_parent
     for child in range(1, old.num_nodes):
-        if not targets[child] and child not in doubtful:
+        if not targets[child] and child not in doubtful and child not in considered:
             gone_below.setdefault(int(parent[child]), []).append(child)
     for node, gone in sorted(gone_below.items()):
         if len(targets[node]) != 1 and node:
@@ -80,6 +92,23 @@ def _guess(
     kind: Kind = "split" if len(there) > 1 else "merge" if there[0] in known else "rename"
     change = Change(kind, old.path(node), tuple(new.path(one) for one in there))
     return Guess(node, tuple(there), change, reason, by_place=by_place)
+
+
+def _suggestion(
+    old: Taxonomy,
+    new: Taxonomy,
+    targets: Sequence[Sequence[int]],
+    node: int,
+    there: int,
+    reason: str,
+    known: Container[int],
+) -> Guess:
+    """A guess that the new version makes, whose node may lie below another parent."""
+    guess = _guess(old, new, node, [there], reason, known)
+    above = int(old.numbering.main_parent[node])
+    if guess.change.kind == "rename" and int(new.numbering.main_parent[there]) not in (targets[above] or [0]):
+        guess = replace(guess, change=replace(guess.change, kind="move"))
+    return replace(guess, suggested=True)
 
 
 def _guess_by_name(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,6 +65,9 @@ def match_nodes(source: Graph, target: Graph) -> Matching:
 def match_labels(source: Graph, target: Graph) -> Matching:
     """Find the labels of samples in a taxonomy: as `match_nodes` does, and else by its further names.
 
+    These are the ids and synonyms of its nodes; a label is such a one by its path, or by a name that no other
+    node of its taxonomy has.
+
     Args:
         source: The taxonomy of the labels, perhaps made of them, in which an id or a synonym is a node.
         target: The taxonomy in which they are looked for.
@@ -71,9 +75,12 @@ def match_labels(source: Graph, target: Graph) -> Matching:
     matching = match_nodes(source, target)
     if not target.aliases:
         return matching
+    count = Counter(source.names)
     for node in (matching.nodes < 0).nonzero()[:, 0].tolist():
         path = source.path(node)
         known = target.candidates(path[0] if len(path) == 1 else join_path(path))
+        if not known and count[path[-1]] == 1:
+            known = target.candidates(path[-1])
         if len(known) == 1:
             matching.nodes[node] = known[0]
     return Matching(matching.nodes, [n for n in matching.ambiguous if int(matching.nodes[n]) < 0])
@@ -115,7 +122,20 @@ def match_versions(
                 )
             if node and new.follow(old.path(node)) is None:
                 targets[node] = (place[0],) if place[0] else ()
-    return targets, guesses_of(old, new, targets, carry_on(old, new, targets))
+    doubtful = carry_on(old, new, targets)
+    return targets, guesses_of(old, new, targets, doubtful, _considered_nodes(old, new, targets))
+
+
+def _considered_nodes(old: Taxonomy, new: Taxonomy, targets: Sequence[Nodes]) -> dict[int, list[int]]:
+    """The new nodes that may be meant by old ones that are left, as the new version says by their ids."""
+    considered: dict[int, list[int]] = {}
+    for node in range(1, old.num_nodes) if new.considered else ():
+        called = [old.names[node], *old.aliases_of(node)] if not targets[node] else []
+        instead = dict.fromkeys(id for name in called for id in new.considered.get(name, ()))
+        there = [known[0] for id in instead if len(known := new.candidates(id)) == 1]
+        if there:
+            considered[node] = there
+    return considered
 
 
 def carry_on(

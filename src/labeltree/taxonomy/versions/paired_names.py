@@ -67,16 +67,22 @@ class PairedNames:
 
 
 def match_orders(first: Graph, second: Graph) -> IntArray | None:
-    """(N,) for each node of a tree that of the same path in another, if they differ in the order of siblings.
+    """(N,) for each node that of the same path in another taxonomy, if they differ in the order of siblings.
 
-    None if one has a path that the other lacks. The names of the roots do not count.
+    None if one has a path or an edge that the other lacks. The names of the roots do not count.
     """
     if first == second:
         return np.arange(first.num_nodes)
     if first.num_nodes != second.num_nodes:
         return None
     places = PairedNames(first, second).same_paths(first)
-    return places if np.array_equal(np.sort(places), np.arange(len(places))) else None
+    if not np.array_equal(np.sort(places), np.arange(len(places))):
+        return None
+    edges = [
+        np.sort(children * len(places) + parents)
+        for children, parents in ([places[ends] for ends in first.numbering.edges], second.numbering.edges)
+    ]
+    return places if np.array_equal(*edges) else None
 
 
 def list_differences(first: Graph, second: Graph, names: tuple[str, str]) -> str:
