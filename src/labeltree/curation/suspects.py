@@ -20,6 +20,7 @@ from labeltree.curation.contradicted import Contradicted, count_contradicted
 from labeltree.curation.neighbour_evidence import Evidence, Neighbours, nearest_labelled, weigh, winnable
 from labeltree.curation.out_of_fold import out_of_fold
 from labeltree.data.corrections import CONTENT, is_decided
+from labeltree.decisions.searched_space import SpaceName
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
 from labeltree.metrics.search.results_left_out import leaves_group_out
@@ -90,7 +91,9 @@ class Suspects:
         judged: Number of labels that could be judged, of those that were asked for.
         unlabelled: Number of samples without a label.
         ranking: What the score is about.
-        notes: Sentences on what could not be judged.
+        notes: Sentences on where neighbours were sought, and on what could not be judged.
+        space: What neighbours were sought among: `embeddings`, or the `features` of an encoder that these
+            labels have not changed.
     """
 
     found: tuple[Suspect, ...]
@@ -101,6 +104,7 @@ class Suspects:
     unlabelled: int
     ranking: Ranking
     notes: tuple[str, ...]
+    space: SpaceName = "embeddings"
 
     def save_csv(self, path: str | Path) -> None:
         """Write the suspects for a person to decide, atomically; `Corrections.load` reads the result."""
@@ -116,6 +120,7 @@ class Suspects:
         contradicted = {"count": self.contradicted.count, "reason": self.contradicted.reason or None}
         return {
             "ranking": self.ranking,
+            "space": self.space,
             "judged": self.judged,
             "unlabelled": self.unlabelled,
             "contradicted": contradicted,

@@ -24,7 +24,7 @@ from labeltree.taxonomy import Taxonomy, load_taxonomy
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["IndexRead", "open_table", "read_once", "recorded_contents", "recorded_digests"]
+__all__ = ["IndexRead", "is_run", "open_table", "read_once", "recorded_contents", "recorded_digests"]
 
 
 def open_table(
@@ -52,9 +52,14 @@ def open_table(
     path = Path(what)
     if path.is_file() or PartFolder(path).exists():
         return _read_embeddings(path, taxonomy)
-    if RunFolder(path).recipe.is_file() or RunFolder(path).description.is_file():
+    if is_run(path):
         return _read_run(path, progress, verify=verify)
     return _read_index(what)
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder is that of a run."""
+    return RunFolder(path).recipe.is_file() or RunFolder(path).description.is_file()
 
 
 def _read_run(run: str | Path, progress: Progress | None = None, *, verify: bool = False) -> EmbeddingTable:

@@ -98,6 +98,8 @@ class EmbeddingTable:
         encoder_digest: Fingerprint of the weights that made the embeddings; empty if unknown.
         learned_features: Whether the encoder has learned from labels of these samples, None if that is not
             known; it is not saved.
+        head_fits_labels: Whether a head has drawn the embeddings to the labels of these samples, of features
+            that it does not change: the encoder was frozen, or the head was solved; it is not saved.
     """
 
     embeddings: Tensor
@@ -125,6 +127,7 @@ class EmbeddingTable:
     taxonomy: AnyTaxonomy | None = None
     encoder_digest: str = ""
     learned_features: bool | None = None
+    head_fits_labels: bool = False
 
     def __post_init__(self) -> None:
         if self.embeddings.ndim != 2 or not self.embeddings.is_floating_point():
