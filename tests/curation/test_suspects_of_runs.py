@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from dataclasses import replace
@@ -81,3 +82,24 @@ def test_an_encoder_that_was_trained_is_said_to_hide_what_it_has_memorised() -> 
     assert trained.space == "embeddings"
     assert "memorised" in trained.sentence
     assert JudgedSamples.of(table).table is table
+
+
+def test_tables_show_the_text_of_each_sample_and_the_line_it_stands_on(tmp_path: Path) -> None:
+    words = {"drink": "tea milk juice", "tool": "saw drill rake"}
+    rows = [(f"{a} {b}", label) for label, said in words.items() for a in said.split() for b in said.split()]
+    rows = [*rows, ("cold tea,\nwith milk", "tool"), ("old saw", "")] * 2
+    lines = ["Our products", "text,label", *(f'"{text}",{label}' for text, label in rows)]
+    (tmp_path / "products.csv").write_text("\n".join(lines))
+    settings = {"encoder": "small-text", "epochs": 1, "val": 0.2, "batch_size": 8, "accelerator": "cpu"}
+    data = tmp_path / "products.csv"
+    run = lt.train(data, "ce", out=tmp_path / "run", progress_bar=False, **settings).path
+    assert main(["suspects", str(run), "--least-score", "0", "--quiet"]) == 0
+    shown = (tmp_path / "products.csv").read_text("utf-8").split("\n")
+    lt.label_next(run, out=tmp_path / "next.csv", budget=5)
+    for file in (run / "suspects.csv", tmp_path / "next.csv"):
+        with file.open(newline="", encoding="utf-8") as table:
+            listed = list(csv.DictReader(table))
+        assert listed
+        for row in listed:
+            line = int(row["sample"].removeprefix("line "))
+            assert shown[line - 1].startswith(f'"{row["text"].splitlines()[0]}')

@@ -45,9 +45,13 @@ def suspects(options: SuspectsOptions) -> Suspects:
     what = local_copy(options.embeddings or as_place(options.what or ""))
     if options.embeddings is not None and not Path(what).exists():
         raise options.refusal(f"`embeddings`: there is no file '{options.embeddings}'")
-    place = _find_place(what, options)
-    how = {"taxonomy": options.taxonomy, "progress": options.progress, "verify": options.verify}
-    suspected = find_table_suspects(open_judged(place, **how), options)
+    judged = open_judged(
+        _find_place(what, options),
+        taxonomy=options.taxonomy,
+        progress=options.progress,
+        verify=options.verify,
+    )
+    suspected = find_table_suspects(judged, options)
     if options.out is not None:
         write_suspects(suspected, options.out)
     return suspected

@@ -31,6 +31,7 @@ def find_table_suspects(samples: JudgedSamples | EmbeddingTable, options: Suspec
         ids=table.names,
         paths=None if table.paths is None else table.paths.tolist(),
         contents=None if table.contents is None else table.contents.tolist(),
+        texts=table.texts,
         groups=table.groups,
         split=table.split,
         only_split=options.split,

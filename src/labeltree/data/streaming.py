@@ -29,7 +29,7 @@ from labeltree.data.shards.parquet import (
 )
 from labeltree.data.shards.tar import TarSample, read_fields, tar_samples
 from labeltree.data.source import printable
-from labeltree.data.table_columns import cell_text, placed_batches, read_header
+from labeltree.data.table_columns import cell_text, place_below, placed_batches, read_header
 from labeltree.data.tables.table_samples import image_path, only_addresses, sample_columns
 from labeltree.errors import DataError
 from labeltree.file_kinds import PARQUET, TABLE_SUFFIXES, is_table_file
@@ -293,7 +293,7 @@ class _OpenTable:
         first = 0
         for batch, place in placed_batches(self.path, *self._settings):
             for begin in range(max(skip - first, 0), len(batch), _ROWS):
-                yield lambda row, begin=begin, place=place: place(begin + row), batch.slice(begin, _ROWS)
+                yield partial(place_below, place, begin), batch.slice(begin, _ROWS)
             first += len(batch)
 
 
@@ -340,7 +340,7 @@ def _images_of_table(
                 if is_url(cell):
                     raise only_addresses(table, column, f"{name} names its image")
                 try:
-                    file = image_path(cell, root, table, column, lambda _, name=name: name)
+                    file = image_path(cell, root, table, column, partial(_same, name))
                 except DataError as error:
                     yield StreamedSample(name, error, False, kept(row))
                 else:
@@ -364,6 +364,10 @@ def _stream_by_rule(
             for file in files:
                 full = os.path.join(root, file)
                 yield StreamedSample(printable(full.removeprefix(top)), Path(full), False, kept(row))
+
+
+def _same(name: str, _: str) -> str:
+    return name
 
 
 def _name_row(start: int, row: int) -> str:

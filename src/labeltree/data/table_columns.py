@@ -34,6 +34,7 @@ __all__ = [
     "Cells",
     "DataTable",
     "cell_text",
+    "place_below",
     "placed_batches",
     "read_header",
     "settings_of_another",
@@ -480,12 +481,21 @@ def placed_batches(
             lines = text.list_lines()
             for batch in text.batches():
                 numbers = list(islice(lines, len(batch)))
-                yield batch, lambda row, numbers=numbers: f"line {numbers[row]}"
+                yield batch, partial(_name_line, numbers)
         return
     table, start = DataTable.read(path, encoding, sheet), 0
     for batch in table.arrow.to_batches():
-        yield batch, lambda row, start=start: table.place(start + row)
+        yield batch, partial(place_below, table.place, start)
         start += len(batch)
+
+
+def place_below(place: Callable[[int], str], start: int, row: int) -> str:
+    """The place of a row that is counted from another one."""
+    return place(start + row)
+
+
+def _name_line(numbers: Sequence[int], row: int) -> str:
+    return f"line {numbers[row]}"
 
 
 def cell_text(value: Any) -> str | None:

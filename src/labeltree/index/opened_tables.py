@@ -69,7 +69,10 @@ def _read_run(run: str | Path, progress: Progress | None = None, *, verify: bool
     paths = source.paths(torch.arange(len(source)))
     ids = sample_ids(source)
     contents = sample_contents(ids, source.sample_digests())
-    return _describe(tables["trained"], ids, trained.taxonomy, paths or None, contents)
+    table = tables["trained"]
+    if source.texts is not None:
+        table = replace(table, texts=source.read(torch.arange(len(source))))
+    return _describe(table, ids, trained.taxonomy, paths or None, contents)
 
 
 def _read_embeddings(path: Path, taxonomy: str | Path | None = None) -> EmbeddingTable:
@@ -124,8 +127,8 @@ def read_once(index: Index, columns: Sequence[str]) -> IndexRead:
 def _read_index(where: str | Path) -> EmbeddingTable:
     """The samples of an index; the classifier reads the same vectors that neighbours are found among."""
     index = Index.open(where)
-    read = read_once(index, ["id", "node", "path", "group", "split"])
-    columns = {name: read.rows[name].to_pylist() for name in ("id", "path", "group", "split")}
+    read = read_once(index, ["id", "node", "path", "text", "group", "split"])
+    columns = {name: read.rows[name].to_pylist() for name in ("id", "path", "text", "group", "split")}
     groups = [name or f"\0{row}" for row, name in enumerate(columns["group"])]
     settings = index.settings
     table = EmbeddingTable(
@@ -135,6 +138,7 @@ def _read_index(where: str | Path) -> EmbeddingTable:
         split=np.asarray([split or "" for split in columns["split"]]) if any(columns["split"]) else None,
         geometry={"cosine": "sphere"}.get(settings.geometry, settings.geometry),
         curvature=settings.curvature,
+        texts=[text or "" for text in columns["text"]] if any(columns["text"]) else None,
     )
     paths = [path or "" for path in columns["path"]]
     return _describe(table, columns["id"], read.taxonomy, paths, recorded_contents(index, columns["id"]))
