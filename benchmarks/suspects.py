@@ -5,6 +5,8 @@
     python benchmarks/suspects.py --table    the table of the cells measured so far
     python benchmarks/suspects.py --solved   suspects of a ridge head that 5 % of wrong labels were part of:
                                              where to look for neighbours, and whose probabilities count
+    python benchmarks/suspects.py --frozen DIR   suspects of default runs on a folder of photographs with 5 %
+                                             of wrong labels: neighbours in the embeddings, or in the features
 
 Samples: 10,000 of Fashion-MNIST, and every third emoji with its drawings. In each cell a share of the labels
 is replaced, by a sibling or by any other leaf. Representations: raw pixels (128 principal components, which
@@ -16,7 +18,9 @@ the data count as false alarms.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
+import tempfile
 import time
 from collections import defaultdict
 from dataclasses import replace
@@ -333,6 +337,49 @@ def print_solved() -> None:
         print(f"| {name} | {' | '.join(shown)} |", flush=True)
 
 
+def precisions_of_frozen(folder: Path, how: str, seed: int) -> list[float]:
+    """Precision at the number planted, for neighbours in the embeddings of a run, and in its features."""
+    import labeltree as lt
+    from labeltree.curation.table_suspects import find_table_suspects
+    from labeltree.index import open_table
+    from labeltree.options.curation import SuspectsOptions
+
+    source = open_source(folder)
+    labels, wrong = planted(source.nodes, source.taxonomy, 0.05, how, seed)
+    files = [str(folder.absolute() / file) for file in source.sample_names()]
+    with tempfile.TemporaryDirectory() as place:
+        with (Path(place) / "planted.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["file", "label", "split"])
+            names = map(source.taxonomy.path_name, labels.tolist())
+            splits = [""] * len(files) if source.split is None else source.split.tolist()
+            writer.writerows(zip(files, names, splits, strict=True))
+        run = lt.train(Path(place) / "planted.csv", out=Path(place) / "run", seed=seed, progress_bar=False)
+        table = open_table(run.path)
+    bad = {name for name, is_wrong in zip(files, wrong.tolist(), strict=True) if is_wrong}
+    precisions = []
+    for fits in (False, True):
+        seen = replace(table, head_fits_labels=fits)
+        scores = find_table_suspects(seen, SuspectsOptions(folder)).scores.nan_to_num(-1)
+        first = scores.argsort(descending=True, stable=True)[: len(bad)].tolist()
+        precisions.append(sum(_is_among(table.names[row], bad) for row in first) / len(bad))
+    return precisions
+
+
+def _is_among(name: str, files: set[str]) -> bool:
+    """Whether a name, a file that may be relative to another folder, is one of some files."""
+    return any(file.endswith(name.removeprefix("../")) for file in files)
+
+
+def print_frozen(folder: Path) -> None:
+    """Print the precision of every seed, of errors anywhere and among siblings."""
+    print("| errors | seed | embeddings | features |\n|---|---|---|---|")
+    for how in HOW[::-1]:
+        for seed in SEEDS:
+            shown = (f"{value:.3f}" for value in precisions_of_frozen(folder, how, seed))
+            print(f"| {how} | {seed} | {' | '.join(shown)} |", flush=True)
+
+
 def _spread(values: list[float], digits: int = 3) -> str:
     mean, spread = np.mean(values), np.std(values, ddof=1) if len(values) > 1 else None
     return f"{mean:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
@@ -345,10 +392,13 @@ if __name__ == "__main__":
     parser.add_argument("--short", action="store_true", help="pixels of Fashion-MNIST, one seed")
     parser.add_argument("--table", action="store_true", help="only write the tables")
     parser.add_argument("--solved", action="store_true", help="suspects of a ridge head")
+    parser.add_argument("--frozen", type=Path, metavar="FOLDER", help="suspects of runs on photographs")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     if chosen.solved:
         print_solved()
+    elif chosen.frozen is not None:
+        print_frozen(chosen.frozen)
     else:
         if not chosen.table:
             run(chosen.short)

@@ -75,9 +75,9 @@ def test_ids_of_vectors_are_said_and_can_be_left(tmp_path):
     source = open_source(path)
     assert source.sample_names()[0] == "u"
     assert "'id' names the samples; --table.id_column" in notes_on_names(source)[0]
-    assert open_source(path, id_column="none").sample_names()[0] == "row 1"
+    assert open_source(path, id_column="none").sample_names()[0] == "line 2"
     taken = open_source(write(tmp_path / "w.csv", id=KINDS, a=range(6), b=range(6)), label_columns=["id"])
-    assert taken.sample_names()[0] == "row 1"
+    assert taken.sample_names()[0] == "line 2"
 
 
 def test_the_summary_says_which_settings_name_other_columns(tmp_path):

@@ -346,14 +346,14 @@ def test_all_images_of_an_archive_are_streamed(tmp_path: Path) -> None:
     file = archive(tmp_path, media)
     streamed = list(stream_samples(file, fields=["gbifID"]))
     assert [(sample.name, sample.fields["gbifID"]) for sample in streamed] == [
-        *(("a.jpg", "11"), ("b.jpg", "11"), ("c.jpg", "12"), ("row 3", "13"))
+        *(("a.jpg", "11"), ("b.jpg", "11"), ("c.jpg", "12"), ("line 4", "13"))
     ]
     assert str(streamed[-1].content) == "its 'multimedia 1' and 'multimedia 2' are empty"
-    assert [sample.name for sample in stream_samples(file, skip=1)] == ["b.jpg", "c.jpg", "row 3"]
+    assert [sample.name for sample in stream_samples(file, skip=1)] == ["b.jpg", "c.jpg", "line 4"]
 
 
 def test_streams_fetch_no_addresses(tmp_path: Path) -> None:
     file = tmp_path / "seen.csv"
     file.write_text("image,id\na.jpg,1\nhttps://a.b/c.jpg,2\n")
-    with pytest.raises(DataError, match=r"row 2 below the header names its image .*'\{id\}\.jpg'"):
+    with pytest.raises(DataError, match=r"line 3 names its image .*'\{id\}\.jpg'"):
         list(stream_samples(file))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from labeltree import workbooks
 from labeltree.data import open_source
 from labeltree.data.streaming import stream_samples
-from labeltree.data.table_columns import DataTable, read_header, text_batches
+from labeltree.data.table_columns import DataTable, placed_batches, read_header
 from labeltree.data.table_forms import record_tables, text_tables
 from labeltree.data.tables.multi_label import LabelEvidence
 from labeltree.errors import DataError, TaxonomyError
@@ -386,7 +386,7 @@ def test_any_text_is_read_or_refused_in_one_sentence(tmp_path_factory, content, 
         assert "\n" not in said
         return
     assert read_header(path).columns == table.columns
-    assert sum(map(len, text_batches(path))) == table.num_rows
+    assert sum(len(batch) for batch, _ in placed_batches(path)) == table.num_rows
     for column in table.columns:
         if not table.holds_lists(column):
             table.cells(column)

@@ -11,6 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeltree.data import open_source
+from labeltree.data.correction_rounds import CorrectionRounds
+from labeltree.data.corrections import Correction, Corrections
+from labeltree.data.former_names import former_names, name_as_before
+from labeltree.data.streaming import stream_samples
 from labeltree.data.table_columns import DataTable
 from labeltree.errors import DataError
 from labeltree.workbooks import write_workbook
@@ -52,12 +56,36 @@ def test_rows_of_a_text_have_its_lines(tmp_path: Path, lines: str, above: int, e
         open_source(path)
 
 
-def test_names_of_samples_do_not_change_with_lines_above(tmp_path: Path) -> None:
-    names = [
-        open_source(write_text(tmp_path / "notes.csv", lines, *ROWS[:2])).sample_names()
-        for lines in ("", "All our products\n\n")
-    ]
-    assert names[0] == names[1] == ["row 1", "row 2"]
+def test_samples_are_named_by_what_a_person_sees(tmp_path: Path) -> None:
+    """Whole tables and streamed ones alike: the line of a text, the row of a sheet, else the number."""
+    pytest.importorskip("openpyxl")
+    rows = [*ROWS[:2], *ROWS[3:]]
+    write_text(tmp_path / "notes.csv", "All our products\n\n", *rows)
+    (tmp_path / "packed.csv.gz").write_bytes(gzip.compress((tmp_path / "notes.csv").read_bytes()))
+    records = [{"text": text, "label": label or None} for text, label in rows]
+    (tmp_path / "notes.jsonl").write_text("\n\n".join(map(json.dumps, records)))
+    pq.write_table(pa.Table.from_pylist(records), tmp_path / "notes.parquet")
+    write_workbook(tmp_path / "notes.xlsx", {"products": ((), [("text", "label"), *rows])})
+    for name, wanted in {
+        "notes.csv": ["line 5", "line 7", "line 9", "line 12"],
+        "packed.csv.gz": ["line 5", "line 7", "line 9", "line 12"],
+        "notes.jsonl": ["line 1", "line 3", "line 5", "line 7"],
+        "notes.xlsx": [f"row {row} of the sheet" for row in (3, 4, 5, 6)],
+        "notes.parquet": ["row 1", "row 2", "row 3", "row 4"],
+    }.items():
+        assert open_source(tmp_path / name).sample_names() == wanted, name
+        assert [sample.name for sample in stream_samples(tmp_path / name)] == wanted, name
+        assert [sample.name for sample in stream_samples(tmp_path / name, skip=3)] == wanted[3:], name
+
+
+def test_samples_keep_the_names_of_earlier_versions_where_these_are_recorded(tmp_path: Path) -> None:
+    source = open_source(write_text(tmp_path / "notes.csv", "", ROWS[0], ("a kite", "toy"), ROWS[3]))
+    assert former_names(source) == ["row 1", "row 2", "row 3"]
+    assert name_as_before(source, ["row 1", "row 2"]).sample_names() == ["row 1", "row 2", "row 3"]
+    assert name_as_before(source, source.sample_names()) is source
+    old = Corrections((Correction("row 3", "tool", "accept", "toy"),), "old.csv")
+    (corrected,) = CorrectionRounds((old,)).apply(source)
+    assert corrected.taxonomy.names[int(corrected.nodes[2])] == "toy"
 
 
 def test_packed_tables_and_archives_have_the_lines_of_what_they_hold(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_several_rows_a_sample(tmp_path):
     evidence = LabelEvidence(sample_column="text")
     source = open_source(path, evidence=evidence, group_column="patient")
     assert names_of(source) == [{"valve", "rhythm"}, {"asthma"}, {"valve", "small"}]
-    assert source.sample_names() == ["row 1", "row 3", "row 4"]
+    assert source.sample_names() == ["line 2", "line 4", "line 5"]
     assert source.group_names.tolist() == ["p", "p", "q"]
     with pytest.raises(
         DataError, match=r"line 2 and line 4 are one sample \('p' in 'patient'\) but differ in 'text'"

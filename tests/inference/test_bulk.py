@@ -264,7 +264,7 @@ def test_texts(tmp_path: Path) -> None:
     done = run_bulk(job(path, tmp_path / "new.csv", tmp_path / "out"))
     assert (done.samples, done.unreadable, done.parts) == (54, 9, 4)
     table = rows(tmp_path / "out")
-    assert table["sample"].to_pylist()[2] == "row 3"
+    assert table["sample"].to_pylist()[2] == "line 4"
     assert table["labels"].to_pylist()[0] == "animal/dog"
     found = EmbeddingTable.load(tmp_path / "out")
     expected = lt.load(path).embed(texts=[text for text in texts if text])

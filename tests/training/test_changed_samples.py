@@ -1,5 +1,6 @@
 """A run knows its samples by name and content: what has changed is refused by name, what has not is taken."""
 
+import dataclasses
 import json
 import os
 import re
@@ -362,10 +363,10 @@ def notes(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("text", 3, "something else"), r"1 with another content \('row 4'\)"),
-        (("label", 3, "oak"), r"1 with another label \('row 4' was 'cat', is 'oak'\)"),
-        (("split", 0, "test"), r"1 moved to another split \('row 1' from training to test\)"),
-        (("split", 4, "train"), r"1 moved to another split \('row 5' from test to training\)"),
+        (("text", 3, "something else"), r"1 with another content \('line 5'\)"),
+        (("label", 3, "oak"), r"1 with another label \('line 5' was 'cat', is 'oak'\)"),
+        (("split", 0, "test"), r"1 moved to another split \('line 2' from training to test\)"),
+        (("split", 4, "train"), r"1 moved to another split \('line 6' from test to training\)"),
     ],
 )
 def test_texts_of_a_table(
@@ -393,6 +394,23 @@ def test_texts_of_a_table(
     frame.to_csv(notes, index=False)
     with pytest.raises(RunError, match=said):
         load_run(run)
+
+
+def test_a_run_of_an_earlier_version_keeps_the_names_of_its_rows(
+    notes: Path, tmp_path: Path, recipe_of: Callable[..., Recipe], stopped: Callable[..., Path]
+) -> None:
+    """They were counted from the header, and are lines of the file now."""
+    recipe = recipe_of(
+        "supcon", data=str(notes), encoder="small-text", image_size="null", epochs=1, batch_size=8
+    )
+    run = stopped(recipe, tmp_path / "run")
+    folder = RunFolder(run)
+    record = folder.load_samples()
+    assert record.names is not None
+    former = [f"row {int(name.removeprefix('line ')) - 1}" for name in record.names]
+    dataclasses.replace(record, names=former).save(folder.samples)
+    train(recipe, run, progress_bar=False)
+    assert load_run(run).source.sample_names() == former
 
 
 def test_images_of_a_table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from labeltree.options.curation import LabelNextOptions, SuspectsOptions
 from labeltree.options.schema import RunPlace, as_place, takes
@@ -35,21 +35,23 @@ def suspects(options: SuspectsOptions) -> Suspects:
         ValueError: If a setting is out of range, `out` does not end in `.csv`, or a taxonomy is given for a
             run or an index.
     """
+    from labeltree.curation.judged_samples import open_judged
     from labeltree.curation.suspects import check_free, write_suspects
     from labeltree.curation.table_suspects import find_table_suspects
     from labeltree.data.object_stores import local_copy
-    from labeltree.decisions.classifiers import features_as_embeddings
-    from labeltree.runs import RunFolder
 
     if options.out is not None:
         check_free(options.out)  # before samples are embedded
     what = local_copy(options.embeddings or as_place(options.what or ""))
     if options.embeddings is not None and not Path(what).exists():
         raise options.refusal(f"`embeddings`: there is no file '{options.embeddings}'")
-    table = _open_samples(what, options, progress=options.progress, verify=options.verify)
-    if RunFolder(what).ridge.is_file():  # embeddings are solved from the labels, wrong ones, too
-        table = features_as_embeddings(table)
-    suspected = find_table_suspects(table, options)
+    judged = open_judged(
+        _find_place(what, options),
+        taxonomy=options.taxonomy,
+        progress=options.progress,
+        verify=options.verify,
+    )
+    suspected = find_table_suspects(judged, options)
     if options.out is not None:
         write_suspects(suspected, options.out)
     return suspected
@@ -82,9 +84,10 @@ def label_next(options: LabelNextOptions) -> LabelNext:
     from labeltree.curation.answer_costs import read_costs
     from labeltree.curation.label_next import label_next as choose
     from labeltree.curation.label_requests import may_be_labelled, write_requests
+    from labeltree.index import open_table
 
     costs = read_costs(options.costs) if isinstance(options.costs, str) else options.costs
-    samples = _open_samples(options.what, options)
+    samples = open_table(_find_place(options.what, options), taxonomy=options.taxonomy)
     requests = choose(
         samples.vectors,
         samples.nodes,
@@ -103,10 +106,9 @@ def label_next(options: LabelNextOptions) -> LabelNext:
     return LabelNext(requests, samples)
 
 
-def _open_samples(what: RunPlace, options: SuspectsOptions | LabelNextOptions, **how: Any) -> EmbeddingTable:
-    """The samples of a place, as `open_table` reads them; of embeddings alone a taxonomy may be named."""
+def _find_place(what: RunPlace, options: SuspectsOptions | LabelNextOptions) -> str | Path:
+    """Where samples are here; a taxonomy may be named for embeddings alone."""
     from labeltree.data.object_stores import local_copy
-    from labeltree.index import open_table
     from labeltree.runs import PartFolder
 
     place = local_copy(as_place(what))
@@ -114,4 +116,4 @@ def _open_samples(what: RunPlace, options: SuspectsOptions | LabelNextOptions, *
         raise options.refusal(
             "`taxonomy` goes with embeddings, a file or a folder of parts; a run and an index have their own"
         )
-    return open_table(place, taxonomy=options.taxonomy, **how)
+    return place

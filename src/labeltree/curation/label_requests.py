@@ -20,6 +20,7 @@ __all__ = ["COLUMNS", "may_be_labelled", "write_requests"]
 COLUMNS = (
     "sample",
     "path",
+    "text",
     "label",
     "suggested",
     "depth",
@@ -80,6 +81,7 @@ def write_requests(asked: LabelRequests, samples: EmbeddingTable, path: str | Pa
                 [
                     names[row],
                     "" if samples.paths is None else samples.paths[row],
+                    "" if samples.texts is None else samples.texts[row],
                     taxonomy.path_name(known) if known > 0 else "",
                     taxonomy.path_name(int(asked.likely[place])),
                     int(asked.depths[place]),

@@ -21,6 +21,7 @@ from labeltree.curation.contradicted import Contradicted, count_contradicted
 from labeltree.curation.neighbour_evidence import Evidence, Neighbours, nearest_labelled, weigh, winnable
 from labeltree.curation.out_of_fold import out_of_fold
 from labeltree.data.corrections import CONTENT, is_decided
+from labeltree.decisions.searched_space import SpaceName
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
 from labeltree.metrics.search.results_left_out import leaves_group_out
@@ -42,7 +43,19 @@ __all__ = [
     "write_suspects",
 ]
 
-COLUMNS = ("sample", "path", "label", "suggested", "kind", "depth", "score", "reason", CONTENT, "decision")
+COLUMNS = (
+    "sample",
+    "path",
+    "text",
+    "label",
+    "suggested",
+    "kind",
+    "depth",
+    "score",
+    "reason",
+    CONTENT,
+    "decision",
+)
 Kind = Literal["wrong leaf", "wrong branch", "too fine"]
 
 
@@ -65,6 +78,7 @@ class Suspect:
             rival is likelier.
         reason: Why, in words.
         content: Fingerprint of the sample, if it is named by its row; see `sample_contents`.
+        text: Its text; empty if it has none.
     """
 
     row: int
@@ -77,6 +91,7 @@ class Suspect:
     score: float
     reason: str
     content: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +106,9 @@ class Suspects:
         judged: Number of labels that could be judged, of those that were asked for.
         unlabelled: Number of samples without a label.
         ranking: What the score is about.
-        notes: Sentences on what could not be judged.
+        notes: Sentences on where neighbours were sought, and on what could not be judged.
+        space: What neighbours were sought among: `embeddings`, or the `features` of an encoder that these
+            labels have not changed.
     """
 
     found: tuple[Suspect, ...]
@@ -102,6 +119,7 @@ class Suspects:
     unlabelled: int
     ranking: Ranking
     notes: tuple[str, ...]
+    space: SpaceName = "embeddings"
 
     def save_csv(self, path: str | Path) -> None:
         """Write the suspects for a person to decide, atomically; `Corrections.load` reads the result."""
@@ -109,7 +127,7 @@ class Suspects:
             writer = csv.writer(file)
             writer.writerow(COLUMNS)
             for one in self.found:
-                cells = [one.sample, one.path, one.label, one.suggested, one.kind, one.depth]
+                cells = [one.sample, one.path, one.text, one.label, one.suggested, one.kind, one.depth]
                 writer.writerow([*cells, f"{one.score:.4f}", one.reason, one.content, ""])
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,6 +135,7 @@ class Suspects:
         contradicted = {"count": self.contradicted.count, "reason": self.contradicted.reason or None}
         return {
             "ranking": self.ranking,
+            "space": self.space,
             "judged": self.judged,
             "unlabelled": self.unlabelled,
             "contradicted": contradicted,
@@ -160,20 +179,23 @@ class Suspects:
         shown = self.found[:top]
         if not shown:
             return f"{len(self.found):,} are not shown" if self.found else ""
-        cells = [["score", "depth", "sample", "label", "suggested", "reason" if reasons else ""]]
+        named = any(one.text for one in shown)
+        cells = [["score", "depth", "sample", "text" * named, "label", "suggested", "reason" * reasons]]
         cells += [
             [
                 f"{s.score:.3f}",
                 str(s.depth),
                 _shorten(s.sample, 32),
+                _begin(s.text, 40),
                 _shorten(s.label, 36),
                 _shorten(s.suggested or "?", 36),
                 s.reason if reasons else "",
             ]
             for s in shown
         ]
-        widths = [max(len(row[column]) for row in cells) for column in range(5)]
-        lines = ["  ".join([*(row[c].ljust(widths[c]) for c in range(5)), row[5]]) for row in cells]
+        widths = [max(len(row[column]) for row in cells) for column in range(6)]
+        places = [column for column in range(6) if widths[column]]
+        lines = ["  ".join([*(row[c].ljust(widths[c]) for c in places), row[6]]) for row in cells]
         if len(self.found) > top:
             lines.append(f"… and {len(self.found) - top:,} more")
         return "\n".join(line.rstrip() for line in lines)
@@ -215,6 +237,7 @@ def find_suspects(
     ids: Sequence[str],
     paths: Sequence[str] | None = None,
     contents: Sequence[str] | None = None,
+    texts: Sequence[str] | None = None,
     groups: Tensor | None = None,
     ranking: Ranking = "labels",
     k: int = 20,
@@ -247,6 +270,7 @@ def find_suspects(
         ids: Id of each sample.
         paths: File of each sample; None if there are none.
         contents: Fingerprint of each sample that is named by its row, see `sample_contents`; None if unknown.
+        texts: Text of each sample; None if there are none.
         groups: `(n,)` groups, −1 for a sample without one.
         within: Only labels at or below this node are listed and counted; None = all.
         split: Split of each sample; None if there are none.
@@ -286,7 +310,7 @@ def find_suspects(
     if rare := predictions.sentence():
         notes.append(rare)
     listed = _choose_rows(scores.where(rivalled & asked, 0.0), evidence, taxonomy, least_score)
-    judged = _Judged(nodes, ids, paths, contents, neighbours, evidence, taxonomy)
+    judged = _Judged(nodes, ids, paths, contents, texts, neighbours, evidence, taxonomy)
     return Suspects(
         tuple(judged.suspect(row, float(scores[row])) for row in listed.tolist()),
         scores,
@@ -340,6 +364,7 @@ class _Judged:
     ids: Sequence[str]
     paths: Sequence[str] | None
     contents: Sequence[str] | None
+    texts: Sequence[str] | None
     neighbours: Neighbours
     evidence: Evidence
     taxonomy: Taxonomy
@@ -372,6 +397,7 @@ class _Judged:
             score,
             reason,
             "" if self.contents is None else self.contents[row],
+            "" if self.texts is None else self.texts[row],
         )
 
     def _lead(self, row: int) -> np.ndarray[Any, Any]:
@@ -412,3 +438,8 @@ class _Judged:
 
 def _shorten(text: str, width: int) -> str:
     return text if len(text) <= width else f"…{text[1 - width :]}"
+
+
+def _begin(text: str, width: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[: width - 1]}…"

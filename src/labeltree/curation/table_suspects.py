@@ -1,7 +1,10 @@
-"""Labels of a table that look wrong."""
+"""Labels of samples that look wrong."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from labeltree.curation.judged_samples import JudgedSamples
 from labeltree.curation.suspects import Suspects, find_suspects
 from labeltree.options.curation import SuspectsOptions
 from labeltree.runs import EmbeddingTable
@@ -9,15 +12,17 @@ from labeltree.runs import EmbeddingTable
 __all__ = ["find_table_suspects"]
 
 
-def find_table_suspects(table: EmbeddingTable, options: SuspectsOptions) -> Suspects:
-    """Find the labels of a table that look wrong; of the options, those that say what looks wrong.
+def find_table_suspects(samples: JudgedSamples | EmbeddingTable, options: SuspectsOptions) -> Suspects:
+    """Find the labels of samples that look wrong; of the options, those that say what looks wrong.
 
     Raises:
         DataError: If there are too few labels.
         TaxonomyError: If there is no such node.
         ValueError: If a setting is out of range.
     """
-    return find_suspects(
+    judged = JudgedSamples.of(samples) if isinstance(samples, EmbeddingTable) else samples
+    table = judged.table
+    suspected = find_suspects(
         table.vectors,
         table.embeddings,
         table.nodes,
@@ -26,6 +31,7 @@ def find_table_suspects(table: EmbeddingTable, options: SuspectsOptions) -> Susp
         ids=table.names,
         paths=None if table.paths is None else table.paths.tolist(),
         contents=None if table.contents is None else table.contents.tolist(),
+        texts=table.texts,
         groups=table.groups,
         split=table.split,
         only_split=options.split,
@@ -38,3 +44,4 @@ def find_table_suspects(table: EmbeddingTable, options: SuspectsOptions) -> Susp
         seed=options.seed,
         progress=options.progress,
     )
+    return replace(suspected, space=judged.space, notes=(judged.sentence, *suspected.notes))

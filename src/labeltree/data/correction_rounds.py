@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from labeltree.data.corrections import Applied, Corrections, is_label, sample_contents, sample_ids
+from labeltree.data.former_names import former_names
 from labeltree.data.source import Source
 from labeltree.errors import DataError
 from labeltree.lazy import torch
@@ -130,8 +131,13 @@ class CorrectionRounds:
     def of_source(self, source: Source, *, gone: Collection[str] = ()) -> Applied:
         """What the tables do to a whole data set, from which others were removed before; see `resolve`."""
         ids = sample_ids(source)
+        known = set(ids)
+        names = {old: one for old, one in zip(former_names(source), ids, strict=True) if old not in known}
+        tables = tuple(table.renamed(names) for table in self.tables)
         contents = sample_contents(ids, source.sample_digests()) if self.need_contents else None
-        return self.resolve(ids, source.nodes, source.taxonomy, contents=contents, gone=gone)
+        gone = {names.get(one, one) for one in gone}
+        rounds = dataclasses.replace(self, tables=tables)
+        return rounds.resolve(ids, source.nodes, source.taxonomy, contents=contents, gone=gone)
 
     def apply(self, data: Source, *others: Source) -> tuple[Source, ...]:
         """Correct a whole data set, and selections of its samples in the same way.

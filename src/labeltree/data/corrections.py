@@ -9,8 +9,8 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +54,7 @@ DECISIONS = {word: decision for decision, words in _WORDS.items() for word in wo
 """What may stand in the column `decision`, in lower case, and what it means."""
 _READER = Reader("a table of corrections", "save it again as CSV in UTF-8", DataError)
 _DELIMITERS = ",;\t"
-_NUMBERED = re.compile(r"(.*/)?row \d+|\d+|.* #\d+", re.DOTALL)
+_NUMBERED = re.compile(r"(.*/)?row \d+( of the sheet)?|line \d+|\d+|.* #\d+", re.DOTALL)
 _DIGITS = str.maketrans("0123456789", "ghijklmnop")  # no cell that a spreadsheet could take for a number
 
 
@@ -165,6 +165,11 @@ class Corrections:
 
     def __len__(self) -> int:
         return len(self.entries)
+
+    def renamed(self, names: Mapping[str, str]) -> Corrections:
+        """The same corrections, of samples that have other names now."""
+        entries = (replace(entry, sample=names.get(entry.sample, entry.sample)) for entry in self.entries)
+        return Corrections(tuple(entries), self.name)
 
     def same_as(self, other: Corrections) -> bool:
         """Whether both correct the same samples in the same way, in whatever order."""

@@ -119,7 +119,8 @@ class Source:
             training; an empty string if it is in no split. None if there are no splits yet.
         files: File of each row of the store, if there are files.
         names: Name of each row within the data set, independent of the location of the data: the file
-            relative to the data folder, or `row 7` of a table; None if samples have only ids.
+            relative to the data folder, or the place of the row in its table, such as `line 7`; None if
+            samples have only ids.
         digests: Digest of the content of each row of the store, `(rows, 16)` uint8; None = computed from
             the pixels.
         texts: Text of each row; None if there are none. A source has images, texts or both. Where it has

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from labeltree.data.shards.parquet import (
 )
 from labeltree.data.shards.tar import TarSample, read_fields, tar_samples
 from labeltree.data.source import printable
-from labeltree.data.table_columns import cell_text, read_header, text_batches
+from labeltree.data.table_columns import cell_text, place_below, placed_batches, read_header
 from labeltree.data.tables.table_samples import image_path, only_addresses, sample_columns
 from labeltree.errors import DataError
 from labeltree.file_kinds import PARQUET, TABLE_SUFFIXES, is_table_file
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamedSample", "count_samples", "stream_samples"]
 
+_Places: TypeAlias = Callable[[int], str]
 _ROWS = 1024  # of a table without the bytes of images that are read at once
 _log = logging.getLogger("labeltree.data")
 
@@ -50,7 +51,7 @@ class StreamedSample:
 
     Attributes:
         name: The name that `open_source` gives the sample: the path relative to the folder,
-            `SHARD/KEY.jpg`, `SHARD/row 7` or `row 7`. Printable.
+            `SHARD/KEY.jpg`, `SHARD/row 7`, or the place of the row in its table, such as `line 7`. Printable.
         content: The path of an image; the path, offset and size of its part of a tar file; its bytes; the
             text; or, where there is none, a DataError that says why.
         is_text: Whether it is a text.
@@ -270,7 +271,7 @@ def _stream_parquet(
         else:
             contents = [words or DataError("it has no text") for words in _texts(batch, text or "")]
         for row, content in enumerate(contents):
-            yield StreamedSample(f"{shard}/row {start + row + 1}", content, column is None, kept(row))
+            yield StreamedSample(f"{shard}/{_name_row(start, row)}", content, column is None, kept(row))
 
 
 class _OpenTable:
@@ -283,15 +284,16 @@ class _OpenTable:
         for note in self.header.notes:
             _log.info("%s", note)
 
-    def batches(self, columns: Sequence[str], skip: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The rows from `skip` on, in batches, each with the number of its first row."""
+    def batches(self, columns: Sequence[str], skip: int) -> Iterator[tuple[_Places, pa.RecordBatch]]:
+        """The rows from `skip` on, in batches, each with what gives the places of its rows."""
         if self.path.suffix.lower() in PARQUET:
-            yield from parquet_batches(str(self.path), columns, skip, _ROWS)
+            for start, batch in parquet_batches(str(self.path), columns, skip, _ROWS):
+                yield partial(_name_row, start), batch
             return
         first = 0
-        for batch in text_batches(self.path, *self._settings):
+        for batch, place in placed_batches(self.path, *self._settings):
             for begin in range(max(skip - first, 0), len(batch), _ROWS):
-                yield first + begin, batch.slice(begin, _ROWS)
+                yield partial(place_below, place, begin), batch.slice(begin, _ROWS)
             first += len(batch)
 
 
@@ -312,11 +314,11 @@ def _stream_table(
 def _texts_of_table(
     opened: _OpenTable, column: str, others: Sequence[str], skip: int
 ) -> Iterator[StreamedSample]:
-    for start, batch in opened.batches([*dict.fromkeys([*others, column])], skip):
+    for place, batch in opened.batches([*dict.fromkeys([*others, column])], skip):
         kept = _fields(batch, others)
         for row, cell in enumerate(_texts(batch, column)):
             content = cell or DataError(f"its '{column}' is empty")
-            yield StreamedSample(f"row {start + row + 1}", content, True, kept(row))
+            yield StreamedSample(place(row), content, True, kept(row))
 
 
 def _images_of_table(
@@ -326,21 +328,19 @@ def _images_of_table(
     root, top = os.path.abspath(folder), os.path.join(os.path.abspath(table.path.parent), "")
     shown = " and ".join(f"'{column}'" for column in columns)
     empty = f"its {shown} {'is' if len(columns) == 1 else 'are'} empty"
-    for start, batch in opened.batches([*dict.fromkeys([*others, *columns])], skip):
+    for place, batch in opened.batches([*dict.fromkeys([*others, *columns])], skip):
         kept, cells = _fields(batch, others), [_texts(batch, column) for column in columns]
         for row in range(len(batch)):
-            name, images = f"row {start + row + 1}", [of_column[row] for of_column in cells]
+            name, images = place(row), [of_column[row] for of_column in cells]
             if not any(images):
                 yield StreamedSample(name, DataError(empty), False, kept(row))
             for column, cell in zip(columns, images, strict=True):
                 if cell is None:
                     continue
                 if is_url(cell):
-                    raise only_addresses(
-                        table, column, f"row {start + row + 1} below the header names its image"
-                    )
+                    raise only_addresses(table, column, f"{name} names its image")
                 try:
-                    file = image_path(cell, root, table, column, partial(_place, start + row + 1))
+                    file = image_path(cell, root, table, column, partial(_same, name))
                 except DataError as error:
                     yield StreamedSample(name, error, False, kept(row))
                 else:
@@ -353,21 +353,25 @@ def _stream_by_rule(
     table, path, listed = opened.header, opened.path, FileNames(list_files(folder))
     others, columns = [table.find(name) for name in fields], [table.find(name) for name in rule.columns]
     root, top = os.path.abspath(folder), os.path.join(os.path.abspath(path.parent), "")
-    for start, batch in opened.batches([*dict.fromkeys([*others, *columns])], 0):
+    for place, batch in opened.batches([*dict.fromkeys([*others, *columns])], 0):
         kept, cells = _fields(batch, others), {column: _texts(batch, column) for column in columns}
         for row in range(len(batch)):
             texts = {column: of_column[row] or "" for column, of_column in cells.items()}
             files = rule.files(listed, texts) if all(texts.values()) else []
             if not files:
                 missing = DataError(f"no file is called '{rule.name(texts)}'")
-                yield StreamedSample(f"row {start + row + 1}", missing, False, kept(row))
+                yield StreamedSample(place(row), missing, False, kept(row))
             for file in files:
-                place = os.path.join(root, file)
-                yield StreamedSample(printable(place.removeprefix(top)), Path(place), False, kept(row))
+                full = os.path.join(root, file)
+                yield StreamedSample(printable(full.removeprefix(top)), Path(full), False, kept(row))
 
 
-def _place(number: int, _: str) -> str:
-    return f"row {number} below the header"
+def _same(name: str, _: str) -> str:
+    return name
+
+
+def _name_row(start: int, row: int) -> str:
+    return f"row {start + row + 1}"
 
 
 def _texts(batch: pa.RecordBatch, column: str) -> list[str | None]:

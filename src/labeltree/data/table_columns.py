@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +35,10 @@ __all__ = [
     "Cells",
     "DataTable",
     "cell_text",
+    "place_below",
+    "placed_batches",
     "read_header",
     "settings_of_another",
-    "text_batches",
 ]
 
 _TABLE = Reader("a table", "write it again, or as .csv")
@@ -344,14 +346,14 @@ class DataTable:
         """The Arrow table of some rows; a missing number of a row gives a row without cells."""
         return self._table.take(rows)
 
-    def row_name(self, row: int) -> str:
-        """The name of the sample in a row, given its number from 0; only rows of samples are counted."""
-        return f"row {row + 1}"
-
     def place(self, row: int) -> str:
-        """Where a row stands, given its number from 0: `line 7`, or `row 7 of the sheet`."""
+        """Where a row stands in its file, given its number from 0, which is also the name of its sample.
+
+        `line 7` of a text or of JSON Lines, `row 7 of the sheet` of a workbook, and `row 7`, counted from 1,
+        of a file that has neither, such as Parquet.
+        """
         if self._numbers is None:
-            return self.row_name(row)
+            return f"row {row + 1}"
         number = int(self._numbers.values[row])
         return f"row {number} of the sheet" if self._numbers.is_sheet else f"line {number}"
 
@@ -466,19 +468,38 @@ def read_header(path: Path, encoding: str | None = None, sheet: str | None = Non
     return DataTable(path, table.arrow.slice(0, 0), table.notes)
 
 
-def text_batches(
+def placed_batches(
     path: Path, encoding: str | None = None, sheet: str | None = None
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[tuple[pa.RecordBatch, Callable[[int], str]]]:
     """The rows of a text file in batches of some megabytes; other files are read as a whole.
+
+    Yields:
+        A batch, and the place of a row of it, given its number therein from 0; see `DataTable.place`.
 
     Raises:
         DataError: As for `DataTable.read`, which may be found after some batches.
     """
-    if _check_settings(path, encoding, sheet) in TEXTS:
+    if _check_settings(path, encoding, sheet) in TEXTS and not is_archive(path):
         with _reading(path):
-            yield from TextTable.at(path, encoding).batches()
+            text = TextTable.at(path, encoding)
+            lines = text.list_lines()
+            for batch in text.batches():
+                numbers = list(islice(lines, len(batch)))
+                yield batch, partial(_name_line, numbers)
         return
-    yield from DataTable.read(path, encoding, sheet).arrow.to_batches()
+    table, start = DataTable.read(path, encoding, sheet), 0
+    for batch in table.arrow.to_batches():
+        yield batch, partial(place_below, table.place, start)
+        start += len(batch)
+
+
+def place_below(place: Callable[[int], str], start: int, row: int) -> str:
+    """The place of a row that is counted from another one."""
+    return place(start + row)
+
+
+def _name_line(numbers: Sequence[int], row: int) -> str:
+    return f"line {numbers[row]}"
 
 
 def cell_text(value: Any) -> str | None:

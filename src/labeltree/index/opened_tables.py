@@ -24,7 +24,7 @@ from labeltree.taxonomy import Taxonomy, load_taxonomy
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["IndexRead", "open_table", "read_once", "recorded_contents", "recorded_digests"]
+__all__ = ["IndexRead", "is_run", "open_table", "read_once", "recorded_contents", "recorded_digests"]
 
 
 def open_table(
@@ -52,9 +52,14 @@ def open_table(
     path = Path(what)
     if path.is_file() or PartFolder(path).exists():
         return _read_embeddings(path, taxonomy)
-    if RunFolder(path).recipe.is_file() or RunFolder(path).description.is_file():
+    if is_run(path):
         return _read_run(path, progress, verify=verify)
     return _read_index(what)
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder is that of a run."""
+    return RunFolder(path).recipe.is_file() or RunFolder(path).description.is_file()
 
 
 def _read_run(run: str | Path, progress: Progress | None = None, *, verify: bool = False) -> EmbeddingTable:
@@ -64,7 +69,10 @@ def _read_run(run: str | Path, progress: Progress | None = None, *, verify: bool
     paths = source.paths(torch.arange(len(source)))
     ids = sample_ids(source)
     contents = sample_contents(ids, source.sample_digests())
-    return _describe(tables["trained"], ids, trained.taxonomy, paths or None, contents)
+    table = tables["trained"]
+    if source.texts is not None:
+        table = replace(table, texts=source.read(torch.arange(len(source))))
+    return _describe(table, ids, trained.taxonomy, paths or None, contents)
 
 
 def _read_embeddings(path: Path, taxonomy: str | Path | None = None) -> EmbeddingTable:
@@ -119,8 +127,8 @@ def read_once(index: Index, columns: Sequence[str]) -> IndexRead:
 def _read_index(where: str | Path) -> EmbeddingTable:
     """The samples of an index; the classifier reads the same vectors that neighbours are found among."""
     index = Index.open(where)
-    read = read_once(index, ["id", "node", "path", "group", "split"])
-    columns = {name: read.rows[name].to_pylist() for name in ("id", "path", "group", "split")}
+    read = read_once(index, ["id", "node", "path", "text", "group", "split"])
+    columns = {name: read.rows[name].to_pylist() for name in ("id", "path", "text", "group", "split")}
     groups = [name or f"\0{row}" for row, name in enumerate(columns["group"])]
     settings = index.settings
     table = EmbeddingTable(
@@ -130,6 +138,7 @@ def _read_index(where: str | Path) -> EmbeddingTable:
         split=np.asarray([split or "" for split in columns["split"]]) if any(columns["split"]) else None,
         geometry={"cosine": "sphere"}.get(settings.geometry, settings.geometry),
         curvature=settings.curvature,
+        texts=[text or "" for text in columns["text"]] if any(columns["text"]) else None,
     )
     paths = [path or "" for path in columns["path"]]
     return _describe(table, columns["id"], read.taxonomy, paths, recorded_contents(index, columns["id"]))

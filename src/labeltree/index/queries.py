@@ -71,7 +71,7 @@ def vector_queries(index: Index, place: str | Path) -> list[Query] | None:
         given = find_vectors(table, None)
         if given is None:
             raise DataError(f"{table} holds no vectors")
-        store, names = given.store, [table.row_name(row) for row in range(table.num_rows)]
+        store, names = given.store, [table.place(row) for row in range(table.num_rows)]
     else:
         from labeltree.inference.named_samples import open_other
 

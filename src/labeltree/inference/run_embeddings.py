@@ -25,7 +25,7 @@ from labeltree.models.encoder import Modality
 from labeltree.models.hub import only_cached
 from labeltree.models.paired import PairedEncoder, only
 from labeltree.progress import Progress
-from labeltree.runs import EmbeddingTable
+from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.features.frozen import encode_rows
 from labeltree.training.input_batches import open_inputs
 from labeltree.training.network import Network, move_to_usual_device
@@ -39,6 +39,7 @@ __all__ = [
     "OwnSamples",
     "TableName",
     "embed_source",
+    "head_fits_labels",
     "kept_table",
     "raw_table",
     "run_tables",
@@ -207,16 +208,34 @@ def run_tables(
             tables[name] = _kept_table(name, run, progress, verify=verify)
         except _StartIsGone as gone:
             warnings.warn(f"left out: the encoder before training; {gone}", stacklevel=2)
-    learned = _has_learned_features(run)
+    if "trained" in tables:
+        known = {
+            "learned_features": _has_learned_features(run),
+            "head_fits_labels": head_fits_labels(run.folder, run.recipe),
+        }
+        tables["trained"] = replace(tables["trained"], **known)  # type: ignore[arg-type]
     return run, {
-        key: replace(table, learned_features=learned if key == "trained" else False)
+        key: table if key == "trained" else replace(table, learned_features=False)
         for key, table in tables.items()
     }
 
 
+def head_fits_labels(folder: RunFolder, recipe: Recipe) -> bool:
+    """Whether a head has drawn the embeddings of a run to its labels, of features that it does not change.
+
+    The encoder was frozen, or the head was solved.
+    """
+    return not _trains_encoder(recipe) or folder.ridge.is_file()
+
+
+def _trains_encoder(recipe: Recipe) -> bool:
+    """Whether training changes the features: the encoder is not frozen, or has an adapter."""
+    return recipe.trainable != "head" or recipe.adapter is not None
+
+
 def _has_learned_features(run: TrainedRun) -> bool | None:
     """Whether the encoder has learned from labels of the run's own samples; None if that is not known."""
-    if run.recipe.trainable != "head" or run.recipe.adapter is not None:
+    if _trains_encoder(run.recipe):
         return True
     if run.recipe.weights is None:
         return False

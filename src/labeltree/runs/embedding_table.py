@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -94,10 +94,13 @@ class EmbeddingTable:
         ids: `(n,)` array of str, unique name of each sample; None if unknown.
         contents: `(n,)` array of str, fingerprint of each sample that is named by its row, see
             `labeltree.data.corrections.sample_contents`; None if unknown.
+        texts: Text of each sample, for people; None if they have none. They are not saved with it.
         taxonomy: Taxonomy of `nodes` of a table that `open_table` has opened; it is not saved with it.
         encoder_digest: Fingerprint of the weights that made the embeddings; empty if unknown.
         learned_features: Whether the encoder has learned from labels of these samples, None if that is not
             known; it is not saved.
+        head_fits_labels: Whether a head has drawn the embeddings to the labels of these samples, of features
+            that it does not change: the encoder was frozen, or the head was solved; it is not saved.
     """
 
     embeddings: Tensor
@@ -122,9 +125,11 @@ class EmbeddingTable:
     attributes: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     ids: np.ndarray[Any, Any] | None = None
     contents: np.ndarray[Any, Any] | None = None
+    texts: Sequence[str] | None = None
     taxonomy: AnyTaxonomy | None = None
     encoder_digest: str = ""
     learned_features: bool | None = None
+    head_fits_labels: bool = False
 
     def __post_init__(self) -> None:
         if self.embeddings.ndim != 2 or not self.embeddings.is_floating_point():
@@ -217,6 +222,7 @@ class EmbeddingTable:
         for name in _TEXTS:
             array = getattr(self, name)
             picked[name] = None if array is None else array[where.numpy()]
+        picked["texts"] = None if self.texts is None else [self.texts[row] for row in where.tolist()]
         picked["attributes"] = {name: texts[where.numpy()] for name, texts in self.attributes.items()}
         return replace(self, **picked)
 

@@ -77,16 +77,14 @@ class ShardTable(DataTable):
             raise DataError(f"{self}: the column '{column}' holds images, not text or numbers")
         return super().cells(column)
 
-    def row_name(self, row: int) -> str:
+    def place(self, row: int) -> str:
         """The name of a row: its shard, and its name therein."""
         name: str = self._names[row]
         return name
 
-    place = row_name
-
     def places(self, rows: Array) -> str:
         """The names of the first of some rows."""
-        return ", ".join(map(self.row_name, rows[:_SHOWN].tolist())) + (" …" if len(rows) > _SHOWN else "")
+        return ", ".join(map(self.place, rows[:_SHOWN].tolist())) + (" …" if len(rows) > _SHOWN else "")
 
     def images(self, columns: Sequence[str]) -> tuple[ImageParts, Array]:
         """The images of some columns, and the number among them of each row's image.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -86,19 +87,37 @@ class TextTable:
             table = read(self.form)
         return _unquote(table.rename_columns(list(self.form.header)), self.form)
 
-    def row_lines(self, count: int) -> list[int]:
+    def row_lines(self, count: int) -> Sequence[int]:
         """The line on which each of the rows begins, of which there are `count`."""
+        first = self.form.skip + 2
+        if self._count_lines() == first - 1 + count:  # none is blank, and no cell has a line break
+            return range(first, first + count)
+        lines = list(self._record_lines())
+        return lines if len(lines) == count else range(first, first + count)
+
+    def list_lines(self) -> Iterator[int]:
+        """The line on which each row begins, as of `row_lines`, before the rows are counted."""
+        last = self.form.skip + 1
+        for line in self._record_lines():
+            yield (last := line)
+        yield from itertools.count(last + 1)
+
+    def _record_lines(self) -> Iterator[int]:
         import csv
 
         coding = "utf-8-sig" if self.form.encoding == "utf-8" else self.form.encoding
-        with self._open() as file:
+        with self._open() as file, contextlib.suppress(csv.Error):
             text = io.TextIOWrapper(file, coding, "replace", newline="")
-            try:
-                lines = list(list_record_lines(iter(lambda: text.readline(_LONGEST_ROW), ""), self.form))
-            except csv.Error:
-                lines = []
-        first = self.form.skip + 2
-        return lines if len(lines) == count else list(range(first, first + count))
+            yield from list_record_lines(iter(lambda: text.readline(_LONGEST_ROW), ""), self.form)
+
+    def _count_lines(self) -> int:
+        """How many lines end with a line feed, and the rest after the last of them."""
+        count, last = 0, b"\n"
+        with self._open() as file:
+            while part := file.read(_BLOCK):
+                count += part.count(b"\n")
+                last = part[-1:]
+        return count + (last != b"\n")
 
     def header(self) -> pa.Table:
         """The columns without rows."""

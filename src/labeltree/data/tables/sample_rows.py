@@ -101,10 +101,6 @@ class _FirstRows(DataTable):
         super().__init__(table.path, table.take(first))
         self._of = (table, first)
 
-    def row_name(self, row: int) -> str:
-        table, first = self._of
-        return table.row_name(int(first[row]))
-
     @property
     def unit(self) -> str:
         return self._of[0].unit

@@ -449,7 +449,7 @@ def open_data_table(
     unused = (unused + labels.unused).numbered(whole.numbers_of)
     name = table.path.name if isinstance(table, ShardTable) else table.path.stem
     if samples.files is None:
-        row_names = [table.row_name(row) for row in samples.rows.tolist()]
+        row_names = [table.place(row) for row in samples.rows.tolist()]
         if samples.vectors is not None and id_column is not None:
             row_names, told = _ids(table, id_column, samples.rows, row_names)
             details["notes"] = (*details["notes"], *told)
@@ -521,7 +521,7 @@ def _open_either(
     assert samples.files is not None
     assert samples.places is not None
     shown = np.flatnonzero(samples.places >= 0)
-    row_names = [table.row_name(row) for row in samples.rows.tolist()]
+    row_names = [table.place(row) for row in samples.rows.tolist()]
     pictures = open_listed(
         name,
         table.path.parent,

@@ -6,12 +6,12 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
+from labeltree.curation.judged_samples import open_judged
 from labeltree.curation.table_suspects import find_table_suspects
 from labeltree.errors import DataError, LabeltreeError
-from labeltree.index import Index, open_table
+from labeltree.index import Index
 from labeltree.options.curation import SuspectsOptions
 from labeltree.progress import Progress
 from labeltree.runs import RunFolder
@@ -84,13 +84,14 @@ def index_suspects(index: Index, collection: Collection, progress: Progress) -> 
     Raises:
         DataError: If its embeddings know the labels, or there are too few labels.
     """
-    if index.model is not None and RunFolder(index.model).ridge.is_file():
+    judged = open_judged(index.where, progress=progress)
+    solved = index.model is not None and RunFolder(index.model).ridge.is_file()
+    if solved and judged.space == "embeddings":
         raise DataError(
-            "the embeddings of this index are solved from its labels, wrong ones, too; 'labeltree suspects' "
-            f"of the run '{Path(index.model).name}' compares features, and --suspects FILE shows its table"
+            "the embeddings of this index are solved from its labels, wrong ones, too, and its run cannot "
+            "give the features of all its samples; --suspects FILE shows a table of 'labeltree suspects'"
         )
-    options = SuspectsOptions(index.where, progress=progress)
-    suspected = find_table_suspects(open_table(index.where, progress=progress), options)
+    suspected = find_table_suspects(judged, SuspectsOptions(index.where, progress=progress))
     tree = collection.taxonomy
     return [
         Suspect(

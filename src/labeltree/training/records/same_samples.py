@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
+from labeltree.data.former_names import name_as_before
 from labeltree.errors import RunError
 from labeltree.runs import RunFolder, SampleRecord
 from labeltree.runs.sample_record import Changes
@@ -75,6 +76,7 @@ def check_samples(folder: RunFolder, recipe: Recipe, data: Source, source: Sourc
         return
     if source.aspect_taxonomies != record.aspect_taxonomies:
         raise _changed_error(folder, recipe, "their aspects have other taxonomies")
+    data, source = (name_as_before(one, record.names or ()) for one in (data, source))
     split = np.zeros(len(data), dtype="<U6")
     split[_places(data, source)] = _split_of(source)
     present = dataclasses.replace(_record_of(data, len(data), _split_of(data)), split=split)
@@ -99,6 +101,7 @@ def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, da
             training sample could turn up in the test split.
     """
     taxonomy = folder.load_taxonomy()
+    data = name_as_before(data, record.names or ())
     if data.aspect_taxonomies != record.aspect_taxonomies:
         raise _changed_error(folder, recipe, "their aspects have other taxonomies")
     nodes = _nodes_in(taxonomy, data, data.nodes)
