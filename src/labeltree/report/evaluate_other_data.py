@@ -77,6 +77,7 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
         ]
         return replace(result.with_notes(said, data_notes(source)), cautions=[*said, *result.cautions])
 
+    by_epochs = [name] if run.network.objective.solver is None else []
     return EvaluationCase(
         name=name,
         table=table,
@@ -88,7 +89,8 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
         ),
         title=options.title or f"{data.stem}: {name}, trained on {Path(run.recipe.data).stem}",
         classifiers={name: classifiers},
-        answers_searched=[name] if run.network.objective.solver is None else [],
+        answers_searched=by_epochs,
+        trained_by_epochs=by_epochs,
         remarks=[remark],
         source=source,
         steps=[predict_step(options.place)],

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from labeltree.metrics.catalogue import Metric, find_metric, is_larger_better
+from labeltree.taxonomy.naming import plural
 
 __all__ = [
     "ASPECTS",
@@ -152,8 +153,3 @@ def format_interval(low: float, high: float, *, share: bool = True) -> str:
 def percent(value: float, digits: int = 1) -> str:
     """`0.8765` as `87.7 %`."""
     return "–" if math.isnan(value) else f"{100 * value:.{digits}f}\u202f%"
-
-
-def plural(count: int, one: str, many: str | None = None) -> str:
-    """`1 class`, `2 classes`: a count with its noun."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
