@@ -101,6 +101,20 @@ def test_shares_of_a_balanced_source():
     assert counts(limited, "train")[TREE.leaves + 1].tolist() == [36] * 12
 
 
+@pytest.mark.parametrize(
+    ("samples", "held"), [(80, 9), (180, 19), (182, 19), (190, 20), (200, 20), (170, 17)]
+)
+def test_one_more_sample_is_held_out_where_answers_can_promise_more_then(samples, held):
+    """9 samples for a coverage of 0.9, 19 for unknown classes at 0.05, 20 for drift."""
+    nodes = np.resize(TREE.leaves.numpy(), samples)
+    whole = make_splits(source_of(nodes), val=0.1, test=0.0)
+    assert len(of(whole, "val")) == held
+    aside = make_splits(source_of(nodes), val=0.0, test=0.0, calib=0.1)
+    assert len(of(aside, "calib")) == held
+    pairs = make_splits(source_of(nodes, groups=np.arange(samples) // 2), val=0.1, test=0.0)
+    assert len(of(pairs, "val")) % 2 == 0, "groups stay whole"
+
+
 def test_groups_keep_the_labels_balanced():
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(300), rng.integers(1, 9, 300))

@@ -130,6 +130,33 @@ def test_what_cannot_be_measured() -> None:
     assert warned(source(torch.full((360,), -1), every), "no training sample has a label of a class")
 
 
+def test_too_few_held_out_samples_for_what_answers_promise() -> None:
+    nodes = TREE.leaves.repeat(10)
+
+    def said(held: int, groups: torch.Tensor | None = None, name: str = "val") -> list[str]:
+        split = [name] * held + ["train"] * (108 - held) + ["test"] * 12
+        return [one for one in summarize(source(nodes, split, groups)).warnings if "too few for" in one]
+
+    (one,) = said(18)
+    assert (
+        "only 18 validation samples: too few for unknown classes at 0.05 (19) and a test for drift (20)"
+        in one
+    )
+    assert "about --val 0.19 holds out enough, or 'labeltree calibrate RUN --data DATA'" in one
+    (one,) = said(3)
+    assert "too few for a coverage of 0.9 (9), unknown classes at 0.05 (19) and a test for drift (20);" in one
+    assert not said(20)
+    groups = torch.arange(120) // 4
+    (one,) = said(40, groups)
+    assert "only 10 validation groups: too few for unknown classes" in one
+    assert "label more samples" in one, "20 of 27 groups are too many to hold out"
+    (one,) = said(4, groups)
+    assert "only 1 validation group: too few" in one
+    (one,) = said(18, name="calib")
+    assert "only 18 calib samples" in one
+    assert "about --calib 0.19" in one
+
+
 def test_names_that_may_mean_missing_are_counted() -> None:
     tree = Taxonomy.from_paths([("a", "x"), ("a", "unknown"), ("b", "y"), ("b", "other")])
     made = source(tree.leaves.repeat(20), tree=tree)

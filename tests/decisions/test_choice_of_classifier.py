@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from labeltree.cli.main import main
-from labeltree.decisions import ClassNodes, fit_rule
+from labeltree.decisions import ClassNodes, Promise, fit_rule, holds_truth
 from labeltree.decisions.choose_classifier import ChosenClassifier, ClassifierKind, choose_classifier
 from labeltree.decisions.classifiers import ClassifierChoice
+from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate, load_outcomes
 from labeltree.evaluation.result import PREFIX
@@ -284,13 +285,96 @@ def test_a_calibration_that_helps_is_applied() -> None:
     assert grouped.samples == 900
 
 
-def test_too_few_samples_calibrate_nothing() -> None:
-    scores, labels, classes = overshot(90)
+def well_separated(
+    n: int, seed: int = 0, distance: float = 2.0
+) -> tuple[torch.Tensor, torch.Tensor, ClassNodes]:
+    """Scores of a calibrated classifier of four classes, right for about nine tenths of the samples."""
+    tree = Taxonomy.from_paths(["x/1", "x/2", "y/1", "y/2"])
+    classes = ClassNodes(tree.leaves, tree)
+    draw = torch.Generator().manual_seed(seed)
+    place = torch.randint(4, (n,), generator=draw)
+    # of two Gaussians the log-ratio is linear, with their distance as its slope
+    points = distance * torch.nn.functional.one_hot(place, 4) + torch.randn(n, 4, generator=draw)
+    return distance * points, classes.nodes[place], classes
+
+
+def test_few_samples_leave_a_calibrated_classifier_alone() -> None:
+    scores, labels, classes = well_separated(60, 2)
     rule = fit_rule(scores, labels, classes)
     assert rule.check is not None
-    assert "27 labelled samples fall to it, and fewer than 30 cannot tell" in rule.check.sentence
+    assert "60 labelled samples are too few for it, and support the certainty" in rule.check.sentence
     assert rule.calibrator.kind == "none"
-    assert rule.counts["for the thresholds"] == 90
+    assert rule.counts["for the probabilities"] == 0
+    assert rule.counts["for the thresholds"] == 60
+    assert not rule.check.warning
     one_group = fit_rule(*overshot(3000), groups=torch.zeros(3000, dtype=torch.int64), calibration="none")
     assert one_group.check is not None
     assert "no calibration was asked for" in one_group.check.sentence
+    alone = fit_rule(*overshot(3000), groups=torch.zeros(3000, dtype=torch.int64)).check
+    assert alone is not None
+    assert "cannot be tried where all samples are of one class or group" in alone.sentence
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_few_samples_soften_a_classifier_that_is_sure_of_everything(grouped: bool) -> None:
+    """Probabilities of 1 for what is wrong, as discriminants of few samples have, withhold every answer."""
+    scores, labels, classes = well_separated(24, 1)
+    new, truth, _ = well_separated(2000, 99)
+    groups = torch.arange(24) // 2 if grouped else None
+    plain = fit_rule(40 * scores, labels, classes, groups=groups, calibration="none")
+    rule = fit_rule(40 * scores, labels, classes, groups=groups)
+    check = rule.check
+    assert check is not None
+    assert check.applied
+    assert check.loss_after < 1 < check.loss_before
+    assert f"softened by one temperature, {check.softened:.3g}: 24 labelled samples, too" in check.sentence
+    assert rule.counts["for the probabilities"] == rule.counts["for the thresholds"] == 24
+    of_promise = PromiseSamples.of(rule, "val", chose=())
+    assert "which have also fitted a temperature: it can fall a little short" in of_promise.sentence
+    withheld, answered = (
+        float((each.answer(40 * new, Promise(0.9)).nodes == 0).double().mean()) for each in (plain, rule)
+    )
+    assert withheld > 0.9
+    assert answered < 0.5
+    answers = rule.answer(40 * new, Promise(0.9)).nodes
+    assert float(holds_truth(answers, truth, classes.taxonomy).double().mean()) > 0.9
+
+
+def test_samples_set_aside_soften_nothing() -> None:
+    scores, labels, classes = well_separated(80, 1)
+    of_val = torch.arange(80) < 20
+    rule = fit_rule(40 * scores, labels, classes, for_probabilities=of_val)
+    assert rule.check is not None
+    assert rule.check.applied
+    wrong = torch.where(of_val, labels, labels.roll(1))
+    assert fit_rule(40 * scores, wrong, classes, for_probabilities=of_val).calibrator == rule.calibrator
+    assert len(rule.fitted) == 60
+    assert not PromiseSamples.of(rule, "calib").softened
+
+
+def test_probabilities_no_better_than_guessing_are_named() -> None:
+    scores, labels, classes = well_separated(24)
+    wrong = labels.roll(1)
+    check = fit_rule(40 * scores, wrong, classes, calibration="none").check
+    assert check is not None
+    assert not check.warning, "nobody asked"
+    of_few = fit_rule(40 * scores[:6], wrong[:6], classes).check
+    assert of_few is not None
+    assert not of_few.warning, "six samples say nothing"
+    check = fit_rule(40 * scores, wrong, classes).check
+    assert check is not None
+    assert "hardly better than guessing by how often each class occurs (log loss" in check.warning
+    assert "(--classifier)" in check.warning
+    assert check.sentence.endswith(check.warning)
+    assert check.to_dict()["warning"] == check.warning
+
+
+def test_a_classifier_that_loses_more_than_guessing_is_calibrated() -> None:
+    """What is sure of everything has a small calibration error, where that is mostly chance."""
+    scores, labels, classes = well_separated(120, 7, distance=2.6)
+    check = fit_rule(20 * scores, labels, classes).check
+    assert check is not None
+    assert check.samples == 36
+    assert check.errors[1] > check.errors[0]
+    assert check.loss_after < check.guessing < check.loss_before
+    assert check.applied

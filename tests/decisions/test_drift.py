@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from labeltree.decisions.drift import FEWEST, Drift, fit_drift
+from labeltree.data.held_out_sizes import FEWEST_FOR_DRIFT
+from labeltree.decisions.drift import Drift, fit_drift
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -63,8 +64,8 @@ def test_patients_count_as_one() -> None:
 
 def test_few_samples_are_not_tested() -> None:
     rule = rule_of()
-    assert rule.test(rule.seen(*samples(FEWEST - 1, 3))) is None
-    assert rule.test(rule.seen(*samples(FEWEST, 3))) is not None
+    assert rule.test(rule.seen(*samples(FEWEST_FOR_DRIFT - 1, 3))) is None
+    assert rule.test(rule.seen(*samples(FEWEST_FOR_DRIFT, 3))) is not None
     assert rule_of(10).test(rule.seen(*samples(60, 3, patients=30))) is None  # ten patients held out
     empty = EmbeddingTable(embeddings=torch.zeros(0, 3), nodes=torch.zeros(0, dtype=torch.int64))
     with pytest.raises(DataError, match="no samples to compare"):

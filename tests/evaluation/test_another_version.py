@@ -96,7 +96,7 @@ def after(before: EmbeddingTable, change: VersionChange) -> EmbeddingTable:
 
 @pytest.fixture(scope="module")
 def result(after: EmbeddingTable) -> EvaluationResult:
-    settings = EvaluationSettings(resamples=0)
+    settings = EvaluationSettings(resamples=0, options={"node-scores": {"roles": ("features",)}})
     return evaluate(after, NEW, settings=settings, protocols=["decisions", "node-scores"])
 
 

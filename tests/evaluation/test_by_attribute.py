@@ -182,9 +182,9 @@ def test_every_sample_counts_once_in_pooled_folds(folds: list[EvaluationResult])
 def test_protocols_of_folds(folds: list[EvaluationResult], taxonomy: Taxonomy) -> None:
     outcomes = [each.outcomes[each.name] for each in folds]
     protocols = pool_folds(folds, outcomes).main.protocols
-    aurocs = [each.main.protocols["node-scores"].scores["embeddings.auroc"] for each in folds]
+    aurocs = [each.main.protocols["node-scores"].scores["answers.auroc"] for each in folds]
     scores = protocols["node-scores"]
-    assert scores.scores["embeddings.auroc"] == pytest.approx(np.mean(aurocs))
+    assert scores.scores["answers.auroc"] == pytest.approx(np.mean(aurocs))
     held = np.concatenate([each.values["decisions", "coverage_at_0.9"] for each in outcomes])
     assert protocols["decisions"].scores["coverage_at_0.9"] == pytest.approx(np.nanmean(held))
     kind = pool_folds(folds, outcomes).main.classifier.name

@@ -16,6 +16,8 @@ import torch
 from labelled_vectors import tree_vectors
 from sklearn.metrics import roc_auc_score
 
+from labeltree.decisions.choose_classifier import classifier_words
+from labeltree.decisions.classifiers import classify
 from labeltree.errors import DataError
 from labeltree.evaluation import (
     EvaluationResult,
@@ -28,6 +30,7 @@ from labeltree.evaluation.fitted_probe import fit_probe
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, get_protocol, run_protocol
 from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
 from labeltree.evaluation.subsampling import row_groups, table_folds
+from labeltree.metrics.functional import group_labels, group_probabilities, node_decision_metrics
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyDAG
 
@@ -50,6 +53,9 @@ def clinic(taxonomy: Taxonomy) -> EmbeddingTable:
 
 
 def run(name: str, table: EmbeddingTable, taxonomy: AnyTaxonomy, **options: Any) -> ProtocolResult:
+    """A protocol on a table; by the linear probe, unless options say otherwise."""
+    if name != "k-fold":
+        options = {"roles": ("embeddings",), **options}
     chosen: Mapping[str, Any] = {name: options}
     settings = EvaluationSettings(options=chosen)
     judging = JudgingTaxonomy.of(taxonomy)
@@ -99,6 +105,71 @@ def test_node_scores_are_those_of_the_probe(clinic: EmbeddingTable, taxonomy: Ta
         int(truth[of_test].sum()),
         int((~truth[of_test]).sum()),
     )
+
+
+@pytest.mark.parametrize("asked", ["lda", "feature-means", "probe"])
+@pytest.mark.parametrize("per", ["sample", "group"])
+def test_the_classifier_that_answers_is_judged(
+    clinic: EmbeddingTable, taxonomy: Taxonomy, asked: Any, per: str
+) -> None:
+    """Questions, nodes and groups are those of the same classifier as the headline, and it is named."""
+    generator = torch.Generator().manual_seed(0)
+    features = clinic.embeddings + 0.5 * torch.randn(clinic.embeddings.shape, generator=generator)
+    table = replace(clinic, features=features)
+    question = {"questions": ("animals=animal",), "per": per}
+    settings = EvaluationSettings(
+        resamples=0,
+        classifier=asked,
+        protocols=("node-scores", "per-group"),
+        options={"node-scores": question, "per-group": {"aggregations": ("logits",)}},
+    )
+    result = evaluate(table, taxonomy, settings=settings)
+    found, groups = (result.main.protocols[name] for name in settings.protocols)
+    words = classifier_words(asked)
+    assert found.title == f"Every node against the rest, by {words}"
+    assert groups.title == f"One answer for every group, by {words}"
+    told = f"The answers that are judged come from {words}, the classifier that answers."
+    assert told in found.notes
+    assert told in groups.notes
+    assert any(f"are answered right by {words} (" in note for note in found.notes)
+    assert groups.scores["sample.top1"] == pytest.approx(result.main.answer_score("top1"))
+    hits = found.counts["animals: positive and answered right"]
+    target = clinic.nodes[of_split(clinic, "test")]
+    animals = torch.tensor(below(taxonomy, "animal"))
+    assert result.classifiers is not None
+    scores = result.classifiers.scores(asked)
+    test = table.rows(of_split(clinic, "test"))
+    said = classify(scores, test)
+    if per == "sample":
+        expected = int((torch.isin(target, animals) & torch.isin(said, animals)).sum())
+        mean = node_decision_metrics(said, target, taxonomy)["sensitivity"][1:].mean()
+        assert found.scores["answers.decision_sensitivity"] == pytest.approx(float(mean))
+    else:
+        p = torch.softmax(scores(test), 1)
+        pooled = group_probabilities(p, test.groups, "logits")
+        truth = group_labels(target, test.groups, taxonomy)
+        right = scores.classes[pooled.columns]
+        expected = int((torch.isin(truth, animals) & torch.isin(right, animals)).sum())
+    assert hits == expected
+
+
+def test_answers_without_probabilities_decide_and_another_ranks(
+    clinic: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    """Of a table with its own answers alone, sensitivities are theirs, and notes say what the rest is."""
+    settings = EvaluationSettings(
+        resamples=0,
+        classifier="own",
+        protocols=("node-scores",),
+        options={"node-scores": {"questions": ("animals=animal",)}},
+    )
+    table = replace(clinic, predictions=clinic.nodes)
+    found = evaluate(table, taxonomy, settings=settings).main.protocols["node-scores"]
+    assert found.scores["animals.decision_sensitivity"] == 1.0
+    assert found.scores["answers.decision_sensitivity"] == 1.0
+    assert found.scores["answers.auroc"] < 1.0
+    assert any("there are no probabilities: AUROC, average precision and" in note for note in found.notes)
+    assert any("answered right by the answers that came with the table" in note for note in found.notes)
 
 
 def test_means_of_node_scores_count_every_node_once(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
@@ -195,7 +266,7 @@ def test_on_a_dag_and_back_from_json(name: str) -> None:
     again = EvaluationResult.from_dict(json.loads(json.dumps(found.to_dict()))).main.protocols[name]
     assert again.scores == pytest.approx(result.scores, nan_ok=True)
     if name == "node-scores":
-        positives = result.by_node["embeddings.positives"]
+        positives = result.by_node["answers.positives"]
         assert positives["golf"] == positives["vehicle/cart"] + positives["golf/ball"]
         assert positives["vehicle"] == sum(positives[f"vehicle/{leaf}"] for leaf in ("cart", "car", "van"))
 

@@ -90,8 +90,8 @@ def evaluated(
 @pytest.mark.parametrize(
     ("protocol", "metric", "larger", "test"),
     [
-        ("node-scores", "features.auroc", True, "jackknife"),
-        ("node-scores", "features.average_precision", True, "jackknife"),
+        ("node-scores", "answers.auroc", True, "jackknife"),
+        ("node-scores", "answers.average_precision", True, "jackknife"),
         ("per-group", "sample.auroc", True, "jackknife"),
         ("per-group", "mean.auroc", True, "jackknife"),
         ("per-group", "mean.balanced_top1", True, "sign flips"),
@@ -171,8 +171,8 @@ def test_damaged_statistics_are_a_data_error(
 
 def test_what_is_better_is_found_better(evaluated: dict[str, Evaluated]) -> None:
     methods = {name: outcomes for name, (_, outcomes) in evaluated.items()}
-    found = compare(methods, metrics=["*.features.auroc", "*.features.nmi", "transfer.*.top1"], resamples=200)
-    for role, metric in (("node-scores", "features.auroc"), ("clustering", "features.nmi")):
+    found = compare(methods, metrics=["*.answers.auroc", "*.features.nmi", "transfer.*.top1"], resamples=200)
+    for role, metric in (("node-scores", "answers.auroc"), ("clustering", "features.nmi")):
         part = found.metric(metric, role).differences["good"]
         assert part.value > 0.05
         assert part.corrected < 0.05
@@ -196,11 +196,11 @@ def test_runs_without_the_other_table_and_on_fewer_samples(evaluated: dict[str, 
     assert any("'transfer' is not compared" in note for note in alone.notes)
     some = np.arange(0, len(good), 2)
     fewer = compare({"bad": bad.rows(some), "good": good}, metrics=["node-scores.*.auroc"], resamples=50)
-    mine = good.rows(some).joint(("node-scores", "features.auroc"))[0]
+    mine = good.rows(some).joint(("node-scores", "answers.auroc"))[0]
     probabilities, target = (torch.from_numpy(mine.samples[name]) for name in ("probabilities", "target"))
     classes = torch.from_numpy(mine.fixed["classes"])
     expected = node_auroc(probabilities, target, good.taxonomy, classes=classes)
-    value = fewer.metric("features.auroc").estimates["good"].value
+    value = fewer.metric("answers.auroc").estimates["good"].value
     assert value == pytest.approx(float(torch.nanmean(expected)))
 
 
@@ -227,8 +227,8 @@ def test_a_dag_judges_in_comparisons_too(tmp_path: Path) -> None:
     )
     save_outcomes(tmp_path / "outcomes.npz", result.outcomes)
     mine = load_outcomes(tmp_path / "outcomes.npz")
-    found = compare(mine, metrics=["node-scores.*"], resamples=20).metric("embeddings.auroc")
-    assert found.estimates["mine"].value == pytest.approx(result.main.score("node-scores.embeddings.auroc"))
+    found = compare(mine, metrics=["node-scores.*"], resamples=20).metric("answers.auroc")
+    assert found.estimates["mine"].value == pytest.approx(result.main.score("node-scores.answers.auroc"))
 
 
 def test_a_protocol_of_ones_own_may_return_a_statistic(table: EmbeddingTable, taxonomy: Taxonomy) -> None:

@@ -85,7 +85,7 @@ def test_classifiers_learn_from_every_label() -> None:
 
 def test_node_scores_count_every_label() -> None:
     found = evaluate(planted(), TREE, settings=SETTINGS).main.protocols["node-scores"]
-    positives = found.by_node["embeddings.positives"]
+    positives = found.by_node["answers.positives"]
     assert positives["heart/rhythm"] == 18  # alone, with the valve, and with asthma
     assert positives["heart"] == 24
     assert found.by_node["predictions.own_sensitivity"]["heart/valve"] == 1.0

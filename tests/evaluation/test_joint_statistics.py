@@ -40,7 +40,7 @@ def test_a_comparison_averages_only_nodes_that_classes_decide_about() -> None:
     settings = EvaluationSettings(resamples=0)
     result = evaluate(table, TREE, name="mine", protocols=["node-scores"], settings=settings)
     found = compare(result.outcomes, metrics=["node-scores.*"], resamples=20)
-    for metric in ("embeddings.auroc", "embeddings.average_precision"):
+    for metric in ("answers.auroc", "answers.average_precision"):
         value = found.metric(metric).estimates["mine"].value
         assert value == pytest.approx(result.main.score(f"node-scores.{metric}"), abs=1e-9)
 

@@ -155,7 +155,10 @@ def test_a_probe_is_fitted_once(
         return fit(self, vectors, classes)
 
     monkeypatch.setattr(LinearProbe, "fit", counted)
-    groups, apart = torch.arange(len(table)) // 16, {"per-group": {"conflicts": "all"}}
+    groups, apart = (
+        torch.arange(len(table)) // 16,
+        {"per-group": {"conflicts": "all", "roles": ("features",)}},
+    )
     settings = EvaluationSettings(leave_group_out="never", resamples=0, options=apart)
     protocols = ["per-group", "frequency", "decisions"]
     found = evaluate(replace(table, groups=groups), taxonomy, protocols=protocols, settings=settings).main

@@ -137,15 +137,20 @@ def test_the_sentence_counts_those_without_an_answer() -> None:
         guess_probabilities=torch.tensor([[0.9], [0.4]]).double(),
     )
     answered = Answered(["a", "b"], answers, tree, "coverage 0.9")
-    said = (
-        "2 answers (coverage 0.9), 1 of them coarser than the classes, 1 no answer (nothing is sure enough)"
-    )
-    assert answered.sentence() == said
+    assert answered.sentence() == "1 answer (coverage 0.9); 1 got none (nothing is sure enough)"
     assert [row["answer"] for row in answered] == ["tool/saw", "/"]
     assert answered.to_pandas()["answer"].tolist()[0] == "tool/saw"
     assert "no answer" in answered._repr_html_()
     unknown = replace(answers, unknown=torch.tensor([True, False]))
-    assert ", 1 of a sample that fits no known class (" in replace(answered, answers=unknown).sentence()
+    marked = replace(answered, answers=unknown)
+    assert "; 1 fits no known class (marked '?': its guesses" in marked.sentence()
+    assert "'?'" not in marked.sentence("csv"), "a CSV has a column for it"
+    assert "'unknown' is true" in marked.sentence("csv")
+    judged = torch.tensor([True, False])
+    labelled = replace(answered, labels=torch.tensor([saw, -1]), judged=judged)
+    assert "; of the one whose label is known (of 1 it is missing or too coarse), 100.00% hold the truth" in (
+        labelled.sentence()
+    )
 
 
 @pytest.mark.parametrize(("cut", "said"), [(False, ""), (True, ", coarser than the classes")])

@@ -128,7 +128,7 @@ def test_every_node_is_a_row_of_one_table(result: EvaluationResult, taxonomy: Ta
     ]
     assert table.hidden == 0
     for row in table.rows:
-        value = found.by_node["features.decision_sensitivity"][row.path]
+        value = found.by_node["answers.decision_sensitivity"][row.path]
         assert row.decided[0].text == f"{100 * value:.1f}"
-        assert row.few == (found.by_node["features.positives"][row.path] < 20)
+        assert row.few == (found.by_node["answers.positives"][row.path] < 20)
     assert "† Fewer than 20" in table.note

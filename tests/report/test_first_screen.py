@@ -10,6 +10,7 @@ import torch
 from html_page import Page
 from report_inputs import SMALL, clinic_table
 
+from labeltree.decisions.choose_classifier import classifier_words
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate, pool_folds
 from labeltree.report import render_report
 from labeltree.report.pages.first_screen import group_word, promise_panel, promise_sentence, question_panels
@@ -56,7 +57,8 @@ def test_a_question_has_its_rates_and_the_counts_behind_them(result: EvaluationR
     )
     assert (positive, negative, coarse) == (24, 48, 0)
     assert panel.nodes == "apparel › dress or footwear › sandal"
-    assert panel.cases == "24 images positive, 48 negative"
+    words = classifier_words(result.main.classifier.name)
+    assert panel.cases == f"24 images positive, 48 negative. Answered by {words}."
     assert [rate.counts for rate in panel.rates[:2]] == [f"{hit} of {positive}", f"{cleared} of {negative}"]
     for rate, key in zip(panel.rates, ("sensitivity", "specificity", "ppv", "npv"), strict=False):
         right, of = map(int, rate.counts.split(" of "))
@@ -200,9 +202,9 @@ def test_folds_pool_a_question_case_by_case(table: EmbeddingTable, taxonomy: Tax
     name = panel.name + ".auroc"
     assert found.scores[name] == pytest.approx(np.mean([each.scores[name] for each in of_folds]))
     for node, positives in found.by_node["positives"].items():
-        parts = [each.by_node["features.positives"].get(node, 0.0) for each in of_folds]
+        parts = [each.by_node["answers.positives"].get(node, 0.0) for each in of_folds]
         assert positives == sum(parts)  # of patients, where they are the cases
-        right = [each.by_node["features.decision_sensitivity"].get(node, np.nan) for each in of_folds]
+        right = [each.by_node["answers.decision_sensitivity"].get(node, np.nan) for each in of_folds]
         if per == "group" and not np.isnan(right).any():
             assert found.by_node["answer_sensitivity"][node] == pytest.approx(
                 np.dot(parts, right) / positives

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.counted_nouns import say_count
+from labeltree.data.held_out_sizes import sizes_for_answers
 from labeltree.data.source import CALIB, SPLITS, UNSEEN, Source
 from labeltree.data.stratified import group_numbers
 from labeltree.lazy import torch
@@ -32,6 +33,7 @@ FEW = 100
 FEW_GROUPS = 6
 """Number of test groups below which it does."""
 _MOST_NAMED = 5  # classes without samples
+_LARGEST_SHARE = 0.4  # of the samples to hold out that is proposed
 _MOST_COLUMNS = 8  # that are named one by one
 _NAMED_BY = {"images": "image_column", "texts": "text_column", "labels": "label_columns"}
 
@@ -268,7 +270,30 @@ def _warnings(
             f"only {say_count(test.groups, 'test group')}: the numbers say little about others; "
             "--folds 5 tests every group once"
         )
-    return warnings
+    return [*warnings, *_warn_of_answers(splits)]
+
+
+def _warn_of_answers(splits: Mapping[str, SplitSummary]) -> list[str]:
+    """Warn if too few samples are held out for what answers promise, with the share that would do."""
+    name = CALIB if CALIB in splits else "val"
+    held, train = splits[name], splits["train"]
+    count, rest = (
+        part.samples - part.missing if part.groups is None else part.groups for part in (held, train)
+    )
+    missing = {what: size for what, size in sizes_for_answers().items() if count < size}
+    if not count or not missing:
+        return []
+    most = max(missing.values())
+    needs = [f"{what} ({size})" for what, size in missing.items()]
+    listed = ", ".join(needs[:-1]) + " and " * (len(needs) > 1) + needs[-1]
+    share = math.ceil(100 * most / (count + rest)) / 100
+    remedy = f"about --{name} {share:g} holds out enough" if share <= _LARGEST_SHARE else "label more samples"
+    of = "validation" if name == "val" else name
+    unit = "sample" if held.groups is None else "group"
+    return [
+        f"only {say_count(count, f'{of} {unit}')}: too few for {listed}; {remedy}, or 'labeltree calibrate RUN --data DATA' "
+        "on other labelled samples"
+    ]
 
 
 def _warn_of_unseen(

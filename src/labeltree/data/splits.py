@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.data.counter_rng import sample_keys
+from labeltree.data.held_out_sizes import add_sample_for_answers
 from labeltree.data.source import CALIB, SPLITS, UNSEEN, Source
 from labeltree.data.stratified import draw_evenly, group_numbers, make_folds, rank_within, split_by_group
 from labeltree.errors import DataError, TaxonomyError
@@ -46,7 +47,8 @@ def make_splits(
 
     Args:
         source: The samples.
-        val: Share of the samples outside the test split that is held out for validation.
+        val: Share of the samples outside the test split that is held out for validation; without groups one
+            sample more, if answers can promise more then (see `add_sample_for_answers`).
         test: Share held out for testing if the data set has no test split.
         seed: Random seed.
         limit: Keep at most this many samples outside the test split (training, validation and `calib`
@@ -58,7 +60,8 @@ def make_splits(
             drawn from the other samples; `unseen` is subsampled at the same rate as they are.
         unseen_depth: Depth of the hidden classes, if they are drawn.
         calib: Share of the samples that are left for training then, to be set aside in the split `calib`:
-            the promises of answers come from them, and nothing else reads them.
+            the promises of answers come from them, and nothing else reads them. One sample more, as for
+            `val`.
 
     Returns:
         The source with `split` set for every sample; with a limit, fewer samples.
@@ -89,6 +92,9 @@ def make_splits(
 
     def hold_out(name: str, share: float, draw: int, least: int) -> None:
         among = np.flatnonzero(split == "train")
+        wanted = round(share * len(among))
+        if name != "test" and len(np.unique(groups[among])) == len(among) > 2 * wanted:
+            share = max(share, add_sample_for_answers(wanted) / len(among))
         try:
             chosen = split_by_group(
                 labels[among], groups[among], ids[among], share, seed, draw, least, source.taxonomy

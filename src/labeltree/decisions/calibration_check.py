@@ -10,16 +10,24 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.calibration_error import DepthCalibration, calibration_by_depth, measure_calibration
-from labeltree.decisions.calibrators import Calibration, fit_calibrator
+from labeltree.decisions.calibrators import (
+    Calibration,
+    Calibrator,
+    fit_calibrator,
+    mean_label_loss,
+    smoothed_temperature,
+)
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.conformal import group_codes
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["LEAST_SAMPLES", "CalibrationCheck", "check_calibration"]
+__all__ = ["LEAST_SAMPLES", "CalibrationCheck", "check_calibration", "soften_few"]
 
 _FOLDS = 5
 _PER_BIN = 20  # a reliability curve whose bins have few samples finds errors where there are none
 _BINS = 15
+_FEWEST_TO_WARN, _HARDLY = 10, 0.95  # samples; share of the log loss of guessing
+_FEW_FOR_ERRORS = 100
 _WORDS: dict[Calibration, str] = {
     "none": "none",
     "temperature": "a temperature",
@@ -28,7 +36,7 @@ _WORDS: dict[Calibration, str] = {
 }
 
 LEAST_SAMPLES = 30
-"""With fewer samples nobody can tell whether a calibration helps: it is not applied."""
+"""With fewer samples no calibration error says whether a calibration helps; see `soften_few`."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,11 @@ class CalibrationCheck:
         samples: Number of samples in the check.
         before: Calibration at each depth without the calibration; empty if there was no check.
         after: Calibration at each depth with it, each sample calibrated by a fit to the other folds.
+        loss_before: Mean log loss without the calibration; NaN if it was not measured.
+        loss_after: The same with it, each sample calibrated by a fit to the others.
+        guessing: Log loss of guessing by how often each label occurs among these samples.
+        softened: The temperature that softens the probabilities of few samples, which also give the
+            thresholds; NaN if there is none.
     """
 
     asked: Calibration
@@ -48,6 +61,10 @@ class CalibrationCheck:
     samples: int
     before: list[DepthCalibration] = field(default_factory=list)
     after: list[DepthCalibration] = field(default_factory=list)
+    loss_before: float = math.nan
+    loss_after: float = math.nan
+    guessing: float = math.nan
+    softened: float = math.nan
 
     @property
     def errors(self) -> tuple[float, float]:
@@ -60,23 +77,47 @@ class CalibrationCheck:
         if self.asked == "none":
             return "Probabilities are those of the classifier as they are: no calibration was asked for."
         what = f"calibration by {_WORDS[self.asked]}"
-        if not self.before and self.samples >= LEAST_SAMPLES:
+        if not self.before and self.samples >= LEAST_SAMPLES and math.isnan(self.loss_before):
             return (
                 f"The {what} is not applied: it cannot be tried where all samples are of one class or group."
             )
         if not self.before:
-            return (
-                f"The {what} is not applied: {self.samples} labelled samples fall to it, and fewer than "
-                f"{LEAST_SAMPLES} cannot tell whether it helps."
-            )
+            return f"{self._few(what)} {self.warning}".rstrip()
         before, after = self.errors
         moved = f"the mean calibration error over depths from {before:.4f} to {after:.4f}"
         where = f"on {self.samples} held-out calibration samples"
         chance = _mean_of(self.after, "by_chance")
         perfect = f"Perfectly calibrated probabilities have {chance:.4f} on so many samples."
         if self.applied:
-            return f"The {what} is applied: {where} it brings {moved}. {perfect}"
-        return f"The {what} is not applied: {where} it would raise {moved}. {perfect}"
+            return f"The {what} is applied: {where} it brings {moved}. {perfect} {self.warning}".rstrip()
+        return f"The {what} is not applied: {where} it would raise {moved}. {perfect} {self.warning}".rstrip()
+
+    def _few(self, what: str) -> str:
+        """What was done with too few samples to measure a calibration error."""
+        few = f"{self.samples} labelled sample{'s' * (self.samples != 1)}"
+        if not math.isnan(self.softened):
+            return (
+                f"The probabilities are softened by one temperature, {self.softened:.3g}: {few}, too few for "
+                "more, do not support the certainty of the classifier."
+            )
+        if math.isnan(self.loss_after):
+            return f"The {what} is not applied: {few} cannot tell whether it helps."
+        return (
+            f"The {what} is not applied: {few} are too few for it, and support the certainty of the "
+            "classifier."
+        )
+
+    @property
+    def warning(self) -> str:
+        """A sentence if the probabilities are hardly better than guessing by the frequency of labels."""
+        loss = self.loss_after if self.applied else self.loss_before
+        if self.samples < _FEWEST_TO_WARN or not loss > _HARDLY * self.guessing:  # or unknown
+            return ""
+        return (
+            f"The classifier's probabilities are {'worse' if loss > self.guessing else 'hardly better'} than "
+            f"guessing by how often each class occurs (log loss {loss:.3g}, guessing {self.guessing:.3g}): "
+            "most answers will be coarse; try another one (--classifier), or label more samples."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The check as a JSON-serialisable dictionary."""
@@ -88,7 +129,11 @@ class CalibrationCheck:
             "error_before": before,
             "error_after": after,
             "error_by_chance": _mean_of(self.after, "by_chance"),
+            "log_loss_before": self.loss_before,
+            "log_loss_after": self.loss_after,
+            "log_loss_of_guessing": self.guessing,
             "sentence": self.sentence,
+            **({"warning": self.warning} if self.warning else {}),
         }
 
 
@@ -104,7 +149,10 @@ def check_calibration(
     """Check a calibration by cross-validation, with five folds if there are enough groups.
 
     The calibration is applied unless it makes the expected calibration error on held-out samples larger. The
-    error is the mean over the depths of the tree; on a DAG, the error of the most probable class.
+    error is the mean over the depths of the tree; on a DAG, the error of the most probable class. Of fewer
+    than a hundred samples that error is mostly chance, and smallest if a classifier is sure of everything.
+    There the calibration is also applied if it brings the log loss from above that of guessing by the
+    frequency of labels to below it.
 
     Args:
         scores: Class scores `(n, C)`, of samples that the classifier was not trained on.
@@ -124,18 +172,83 @@ def check_calibration(
     place[torch.randperm(len(place), generator=torch.Generator().manual_seed(seed))] = (
         torch.arange(len(place)) % folds
     )
-    fold = place[codes]
-    raw = torch.softmax(scores.double(), 1)
-    tried = raw.clone()
-    for number in range(folds):
-        rows = fold == number
-        if bool(rows.any()):
-            fitted = fit_calibrator(scores[~rows], labels[~rows], classes, kind)
-            tried[rows] = fitted(scores[rows], classes).exp()
+    raw = torch.log_softmax(scores.double(), 1)
+    tried = _calibrate_others(scores, labels, classes, place[codes], kind)
     bins = max(1, min(_BINS, count // _PER_BIN))
-    before, after = (_calibrate_depths(p[decides], labels[decides], classes, bins) for p in (raw, tried))
-    worse = _mean_of(after, "error") > _mean_of(before, "error")
-    return CalibrationCheck(kind, not worse, count, before, after)
+    before, after = (
+        _calibrate_depths(p[decides].exp(), labels[decides], classes, bins) for p in (raw, tried)
+    )
+    losses = _losses(raw[decides], tried[decides], labels[decides], classes)
+    mends = count < _FEW_FOR_ERRORS and losses[1] < losses[2] < losses[0]
+    worse = _mean_of(after, "error") > _mean_of(before, "error") and not mends
+    return CalibrationCheck(kind, not worse, count, before, after, *losses)
+
+
+def soften_few(
+    scores: Tensor,
+    labels: Tensor,
+    classes: ClassNodes,
+    kind: Calibration,
+    *,
+    groups: Tensor | None = None,
+) -> tuple[Calibrator, CalibrationCheck]:
+    """A temperature above 1 for a classifier that is surer than few samples support; else no calibration.
+
+    A classifier may give probabilities of 1 to what is wrong, as discriminants do that were learned from
+    fewer samples than dimensions. Then a threshold is 1, and every answer is withheld. The temperature is
+    `smoothed_temperature`, at least 1: few samples do not show that a classifier is too unsure. It moves all
+    samples alike and hardly changes which is more certain than which, so that thresholds may come from the
+    samples that it was fitted to (`benchmarks/few_calibration_samples.py`).
+
+    Args:
+        scores: Class scores `(n, C)`, of samples that the classifier was not trained on.
+        labels: `(n,)` nodes, −1 where missing.
+        classes: Classes of the scores.
+        kind: The calibration that was asked for; with `none` nothing is done.
+        groups: `(n,)` group ids, see `group_codes`.
+    """
+    decides = (labels >= 0) & (classes.counts[labels.clamp(min=0)] > 0)
+    count = int(decides.sum())
+    codes = group_codes(groups, len(labels))[decides]
+    if kind == "none" or len(torch.unique(codes)) < 2 or len(classes) < 2:
+        return Calibrator(), CalibrationCheck(kind, False, count)
+    raw, nodes = torch.log_softmax(scores[decides].double(), 1), labels[decides]
+    fold = torch.unique(codes, return_inverse=True)[1] % LEAST_SAMPLES
+    losses = _losses(raw, _calibrate_others(raw, nodes, classes, fold, None), nodes, classes)
+    temperature = _softening(raw, nodes, classes)
+    if temperature == 1:
+        return Calibrator(), CalibrationCheck(kind, False, count, [], [], *losses)
+    check = CalibrationCheck(kind, True, count, [], [], *losses, temperature)
+    return Calibrator("temperature", (temperature,)), check
+
+
+def _softening(scores: Tensor, labels: Tensor, classes: ClassNodes) -> float:
+    return max(1.0, smoothed_temperature(scores, labels, classes))
+
+
+def _calibrate_others(
+    scores: Tensor, labels: Tensor, classes: ClassNodes, fold: Tensor, kind: Calibration | None
+) -> Tensor:
+    """Log-probabilities of each fold, calibrated by a fit to the others; of no kind, softened."""
+    tried = torch.log_softmax(scores.double(), 1)
+    for number in torch.unique(fold).tolist():
+        rows, rest = fold == number, fold != number
+        if kind is None:
+            tried[rows] = torch.log_softmax(tried[rows] / _softening(scores[rest], labels[rest], classes), 1)
+        else:
+            tried[rows] = fit_calibrator(scores[rest], labels[rest], classes, kind)(scores[rows], classes)
+    return tried
+
+
+def _losses(raw: Tensor, tried: Tensor, labels: Tensor, classes: ClassNodes) -> tuple[float, float, float]:
+    """Mean log loss as it is, calibrated, and of guessing by how often each label occurs.
+
+    The guess for a sample counts the labels of the others, and one more of each class.
+    """
+    _, place, counts = torch.unique(labels, return_inverse=True, return_counts=True)
+    before, after = (float(mean_label_loss(p, labels, classes)) for p in (raw, tried))
+    guessed = counts[place].double() / (len(labels) - 1 + len(classes))
+    return before, after, float(-guessed.log().mean())
 
 
 def _calibrate_depths(p: Tensor, labels: Tensor, classes: ClassNodes, bins: int) -> list[DepthCalibration]:

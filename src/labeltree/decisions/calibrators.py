@@ -23,6 +23,7 @@ __all__ = [
     "StepSoftmax",
     "best_temperature",
     "fit_calibrator",
+    "mean_label_loss",
     "smoothed_temperature",
 ]
 
@@ -30,7 +31,7 @@ _ROWS = 4096
 _LARGEST = math.log(1e3)  # of a temperature, and of its inverse
 
 
-def _mean_label_loss(scores: Tensor, labels: Tensor, classes: ClassNodes) -> Tensor:
+def mean_label_loss(scores: Tensor, labels: Tensor, classes: ClassNodes) -> Tensor:
     """Mean of −log p(label) over samples, with p the softmax of the scores (n, C) summed below the label.
 
     Args:
@@ -265,7 +266,7 @@ def _temperature(z: Tensor, nodes: Tensor, classes: ClassNodes, smoothing: float
     """
 
     def loss(temperature: float) -> float:
-        fit = float(_mean_label_loss(z / temperature, nodes, classes))
+        fit = float(mean_label_loss(z / temperature, nodes, classes))
         if not smoothing:
             return fit
         return (1 - smoothing) * fit - smoothing * float(torch.log_softmax(z / temperature, 1).mean())
@@ -290,7 +291,7 @@ def _vector(z: Tensor, nodes: Tensor, classes: ClassNodes, quick: bool) -> Calib
         given = torch.from_numpy(parameters.reshape(2, count).copy()).requires_grad_()
         with torch.enable_grad():  # where nothing else needs gradients, as in an evaluation
             change = given * unit
-            fit = _mean_label_loss(z * (1 + change[0]) + change[1], nodes, classes)
+            fit = mean_label_loss(z * (1 + change[0]) + change[1], nodes, classes)
             value = fit + _PRIOR * change.square().sum() / (2 * len(nodes))
         (gradient,) = torch.autograd.grad(value, given)
         return float(value.detach()), gradient.numpy().ravel()

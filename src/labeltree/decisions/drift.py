@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from labeltree.data.held_out_sizes import FEWEST_FOR_DRIFT
 from labeltree.decisions.conformal import group_codes
 from labeltree.decisions.novelty import FALSE_ALARMS, Reference, nearest_by_node
 from labeltree.errors import DataError
@@ -15,7 +16,7 @@ from labeltree.geometry import Geometry
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["FEWEST", "NO_GROUPS", "Drift", "DriftRule", "Seen", "fit_drift"]
+__all__ = ["NO_GROUPS", "Drift", "DriftRule", "Seen", "fit_drift"]
 
 NO_GROUPS = (
     "the held-out samples are of groups (patients), and these samples do not say of which they are: name the "
@@ -23,8 +24,6 @@ NO_GROUPS = (
 )
 """Why samples without groups cannot be compared with those of groups."""
 
-FEWEST = 20
-"""The fewest samples, or groups of samples, of a batch that is tested."""
 _MOST = 1_000  # samples of a side whose embeddings are compared: the test takes memory for all pairs
 _PERMUTATIONS = 499
 _ROUNDING = 1e-3  # to which copies have one embedding, also in half precision
@@ -144,9 +143,9 @@ class DriftRule:
         if self.held.groups is not None and batch.groups is None:
             return NO_GROUPS
         sizes = [len(_one_of_each(each, self.seed)) for each in (batch, self.held)]
-        if min(sizes) < FEWEST:
-            which = "samples" if sizes[0] < FEWEST else "held-out samples"
-            return f"{min(sizes)} {which} (or groups of them) are too few; a test takes {FEWEST}"
+        if min(sizes) < FEWEST_FOR_DRIFT:
+            which = "samples" if sizes[0] < FEWEST_FOR_DRIFT else "held-out samples"
+            return f"{min(sizes)} {which} (or groups of them) are too few; a test takes {FEWEST_FOR_DRIFT}"
         return ""
 
     def test(self, batch: Seen) -> Drift | None:

@@ -14,9 +14,11 @@ from labeltree.data.source import CALIB
 from labeltree.decisions.rule import DecisionRule
 from labeltree.runs import EmbeddingTable
 
-__all__ = ["PromiseSamples", "for_promises", "kept_for_probabilities"]
+__all__ = ["CLASSIFIER", "EPOCH", "PromiseSamples", "for_promises", "kept_for_probabilities"]
 
 Kind = Literal["calib", "val", "other"]
+EPOCH, CLASSIFIER = "the epoch", "the classifier"
+"""What validation samples choose: the epoch of a training by steps, and which classifier answers."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class PromiseSamples:
         samples: Number of samples.
         groups: Number of their groups; None without groups.
         source: Where samples from elsewhere are from; empty if it is not told.
-        chose: Whether validation samples have also chosen the classifier.
+        chose: What validation samples have also chosen, such as the epoch and the classifier.
+        softened: Whether they have also fitted the temperature of the probabilities, see `soften_few`.
         unit: What is answered for: `sample`, or the groups of samples that count as one.
     """
 
@@ -37,14 +40,18 @@ class PromiseSamples:
     samples: int
     groups: int | None
     source: str = ""
-    chose: bool = True
+    chose: tuple[str, ...] = (EPOCH, CLASSIFIER)
     unit: str = "sample"
+    softened: bool = False
 
     @classmethod
     def of(cls, rule: DecisionRule, kind: Kind, **about: Any) -> PromiseSamples:
         """The samples of a rule; `about` are the other attributes."""
-        fitted = rule.fitted
-        return cls(kind, len(fitted), None if fitted.groups is None else fitted.num_groups, **about)
+        fitted, counts = rule.fitted, rule.counts
+        labelled = counts.get("calibration samples", 0) - counts.get("left out: no label", 0)
+        softened = counts.get("for the probabilities", 0) + counts.get("for the thresholds", 0) > labelled
+        groups = None if fitted.groups is None else fitted.num_groups
+        return cls(kind, len(fitted), groups, softened=softened, **about)
 
     @property
     def sentence(self) -> str:
@@ -57,10 +64,13 @@ class PromiseSamples:
         if self.kind == "other":
             where = f"of '{self.source}'" if self.source else "of other data"
             return f"Coverage is calibrated on {many} {where}."
-        what = "the epoch and the classifier" if self.chose else "the epoch"
+        used = [f"chosen {' and '.join(self.chose)}"] if self.chose else []
+        used += ["fitted a temperature"] if self.softened else []
+        if not used:
+            return f"Coverage is calibrated on {many}, which have chosen nothing else."
         return (
-            f"Coverage is calibrated on {many}, which have also chosen {what}: it can fall a little short "
-            "('labeltree train --calib 0.1' sets samples aside for this alone)."
+            f"Coverage is calibrated on {many}, which have also {' and '.join(used)}: it can fall a little "
+            "short ('labeltree train --calib 0.1' sets samples aside for this alone)."
         )
 
 

@@ -10,7 +10,11 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.answers import Answers, Descent, Paths, find_paths
-from labeltree.decisions.calibration_check import CalibrationCheck, check_calibration
+from labeltree.decisions.calibration_check import (
+    CalibrationCheck,
+    check_calibration,
+    soften_few,
+)
 from labeltree.decisions.calibrators import CALIBRATIONS, Calibration, Calibrator, fit_calibrator
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.conformal import (
@@ -174,8 +178,8 @@ def fit_rule(
     The calibrator is fitted to a part of the samples (whole groups); thresholds are computed from the others
     alone, so that these and new samples are exchangeable. The calibrator is not applied if cross-validation
     on its part shows a larger calibration error (`check_calibration`). If that part has too few samples for
-    the check, nothing is calibrated and all samples serve for thresholds, unless the part was given. The same
-    input gives the same rule.
+    the check, all samples serve for thresholds, unless the part was given, and one temperature at most
+    softens the probabilities (`soften_few`). The same input gives the same rule.
 
     Args:
         scores: Class scores of shape (n, C).
@@ -206,7 +210,7 @@ def fit_rule(
         )
     known = labels >= 0
     fits = torch.zeros(len(labels), dtype=torch.bool)
-    check = CalibrationCheck(calibration, False, 0)
+    check, softer = CalibrationCheck(calibration, False, 0), Calibrator()
     if calibration != "none":
         fits = share_of_groups(known, groups, share, seed) if for_probabilities is None else apart
         check = check_calibration(
@@ -218,6 +222,14 @@ def fit_rule(
             seed=seed,
         )
         if not check.before:
+            few = apart if for_probabilities is not None else torch.ones_like(apart)
+            softer, check = soften_few(
+                scores[few],
+                labels[few],
+                classes,
+                calibration,
+                groups=None if groups is None else groups[few],
+            )
             fits = torch.zeros_like(fits)
         if not bool((usable & ~fits).any()):
             raise DataError(
@@ -225,12 +237,12 @@ def fit_rule(
                 "fits the probabilities; calibrate on more, or with calibration 'none'"
             )
     applied: Calibration = calibration if check.applied else "none"
-    calibrator = fit_calibrator(scores[fits], labels[fits], classes, applied)
+    calibrator = softer if not check.before else fit_calibrator(scores[fits], labels[fits], classes, applied)
     rest = usable & ~fits
     paths = find_paths(calibrator(scores[rest], classes).exp(), classes, descent)
     counts = {
         "calibration samples": len(labels),
-        "for the probabilities": int((fits & known).sum()),
+        "for the probabilities": int((fits & known).sum()) or (check.samples if check.applied else 0),
         "for the thresholds": int(rest.sum()),
         "left out: no label": int((~known).sum()),
         "left out of the thresholds: label too coarse": int((known & ~usable & ~fits & ~apart).sum()),

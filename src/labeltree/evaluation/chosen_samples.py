@@ -19,6 +19,7 @@ from labeltree.options.evaluation import EvaluationSettings
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import finest_labels, shared_depth, shared_note
+from labeltree.taxonomy.naming import plural
 
 __all__ = [
     "GROUPS",
@@ -235,7 +236,11 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
         )
     if counts["left out: no label"]:
         samples.cautions.append(
-            f"{counts['left out: no label']} samples without a label below the root were left out."
+            plural(
+                counts["left out: no label"],
+                "sample without a label below the root was left out.",
+                "samples without a label below the root were left out.",
+            )
         )
         notes.append(samples.cautions[-1])
     if "test samples with several labels" in counts:
@@ -248,9 +253,10 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
         )
     if counts["labelled only coarsely"]:
         samples.cautions.append(
-            f"{counts['labelled only coarsely']} samples are labelled only coarsely, with a node that other "
-            f"samples divide further. They count in the accuracy at the depths that their label decides, and "
-            f"in the means of the nodes above them; top-1, violations and retrieval leave them out."
+            f"{plural(counts['labelled only coarsely'], 'sample is', 'samples are')} labelled only coarsely, "
+            "with a node that other samples divide further. Such samples count in the accuracy at the depths "
+            "that their label decides, and in the means of the nodes above them; top-1, violations and "
+            "retrieval leave them out."
         )
         notes.append(samples.cautions[-1])
     if len(unseen):
@@ -269,8 +275,9 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
             notes.extend(samples.cautions)
         else:
             notes.append(
-                f"{len(unseen)} test samples belong to {len(torch.unique(unseen))} classes without any "
-                f"training sample: no classifier can name them, and they count as errors."
+                f"{plural(len(unseen), 'test sample belongs', 'test samples belong')} to "
+                f"{plural(len(torch.unique(unseen)), 'class', 'classes')} without any training sample: no "
+                "classifier can name such samples, and they count as errors."
             )
     if len(samples.train) < train:
         notes.append(

@@ -41,6 +41,7 @@ def evaluate(
     second: Second | None = None,
     classifiers: Mapping[str, Classifiers | ChosenClassifier] | None = None,
     answers_searched: Collection[str] | None = None,
+    trained_by_epochs: Collection[str] = (),
     progress: Progress | None = None,
 ) -> EvaluationResult:
     """Measure how well embeddings respect a taxonomy, with the standard protocols, beside baselines.
@@ -78,6 +79,7 @@ def evaluate(
             whatever is not given is fitted and chosen here.
         answers_searched: Names of the methods that are also measured in the posterior space of the classifier
             that answers, as the role `posterior`, see `read_posterior`; None = the evaluated one.
+        trained_by_epochs: Names of the methods of whose training the validation samples chose an epoch.
         progress: Called as `progress(message, done, total)` while samples are searched.
 
     Raises:
@@ -136,6 +138,7 @@ def evaluate(
             evaluated=key == name,
             roles=roles,
             answers_searched=key in ((name,) if answers_searched is None else answers_searched),
+            trained_by_epochs=key in trained_by_epochs,
         )
         measured[key] = measure(inputs, entries, (classifiers or {}).get(key))
     methods = {key: entry.method for key, entry in measured.items()}

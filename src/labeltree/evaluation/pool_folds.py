@@ -272,7 +272,7 @@ def _cases(pooled: Outcomes, kind: ClassifierKind, per: str) -> _Cases:
                 torch.from_numpy(np.concatenate(answers)),
                 torch.from_numpy(np.concatenate([each.samples["target"] for each in stored])),
                 np.concatenate([each.rows for each in stored]),
-                f"Every {per} is one case, answered by the linear probe of the fold that tested it.",
+                f"Every {per} is one case, answered by the classifier of the fold that tested it.",
             )
     rows = np.flatnonzero(pooled.predicted[kind] >= 0)
     return _Cases(

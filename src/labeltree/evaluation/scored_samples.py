@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
 import torch
 from torch import Tensor
 
@@ -14,9 +18,21 @@ from labeltree.decisions.conformal import share_of_groups
 from labeltree.decisions.promise_samples import kept_for_probabilities
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import promise_rows
+from labeltree.evaluation.fitted_probe import ClassProbabilities, fit_probe
 from labeltree.evaluation.protocol_inputs import Inputs
+from labeltree.evaluation.representations import ROLES, Reading
 
-__all__ = ["class_scores", "fit_rule_to_rows", "split_for_calibration"]
+__all__ = [
+    "ANSWERS",
+    "AnswerProbabilities",
+    "answer_probabilities",
+    "check_judged",
+    "class_scores",
+    "fit_rule_to_rows",
+    "judged_readings",
+    "probe_probabilities",
+    "split_for_calibration",
+]
 
 
 def class_scores(inputs: Inputs, asked: ClassifierChoice) -> tuple[ClassScores, str]:
@@ -83,3 +99,98 @@ def split_for_calibration(inputs: Inputs) -> tuple[Tensor, Tensor, list[str]]:
         f"samples ({int(half.sum())}), and tried on the other half ({int((~half).sum())})."
     )
     return test[half], test[~half], [note]
+
+
+ANSWERS = "answers"
+"""The name of the classifier that answers, among the representations that a linear probe reads."""
+
+
+def check_judged(roles: Sequence[str]) -> None:
+    """Check names of what is judged: `answers`, and representations for a linear probe.
+
+    Raises:
+        ValueError: If there is no name, or an unknown one.
+    """
+    if not roles or not set(roles) <= {ANSWERS, *ROLES}:
+        raise ValueError(f"roles are {tuple(roles)}; expected some of {ANSWERS}, {', '.join(ROLES)}")
+
+
+def judged_readings(inputs: Inputs, roles: Sequence[str]) -> dict[str, Reading | None]:
+    """What is judged by its name: None for the classifier that answers, else what a linear probe reads."""
+    probes = [role for role in roles if role != ANSWERS]
+    answers: dict[str, Reading | None] = {ANSWERS: None} if ANSWERS in roles else {}
+    return answers | (dict(inputs.chosen(probes)) if probes else {})
+
+
+@dataclass(frozen=True)
+class AnswerProbabilities:
+    """Class probabilities of samples by the classifier that answers.
+
+    Attributes:
+        given: The probabilities.
+        words: Which classifier it is.
+        note: What is to be said of it beside the numbers.
+        by_probabilities: Whether its answers are the most probable classes; not where only the answers of
+            an own classifier are known, and these probabilities are another's.
+    """
+
+    given: ClassProbabilities
+    words: str
+    note: str
+    by_probabilities: bool = True
+
+
+def answer_probabilities(inputs: Inputs, rows: Tensor, learn: Tensor | None = None) -> AnswerProbabilities:
+    """The probabilities with which `predict` would answer, calibrated on validation samples if there are any.
+
+    Args:
+        inputs: The table and its classifiers.
+        rows: `(m,)` rows of the table.
+        learn: The rows to learn from, if they are not all training samples; a classifier that was trained
+            with the encoder stays as it is.
+    """
+    known, features = inputs.classifiers, inputs.table.features is not None
+    name = known.with_scores
+    words = classifier_words(name, features=features)
+    note = f"The answers that are judged come from {words}, the classifier that answers."
+    if name != known.chosen.name:
+        note = (
+            "Of the answers that came with the table there are no probabilities: AUROC, average precision "
+            f"and operating points are those of {words}."
+        )
+    scorer = known.scores(name)
+    anew = learn is not None and not torch.equal(learn, inputs.learned)
+    if anew and name in known.fitted:
+        fewer = replace(inputs, samples=replace(inputs.samples, train=learn), given=None)
+        scorer = fewer.fit_classifiers(name, validate=False).scores(name)
+    scores = scorer(inputs.table.rows(rows)).double()
+    p = torch.softmax(scores, 1)
+    held, _, halved = split_for_calibration(inputs)
+    if not halved and not anew:
+        with contextlib.suppress(DataError):  # no validation sample has a label that decides
+            p = fit_rule_to_rows(inputs, scorer, held).probabilities(scores)
+    gap = known.gap if name == "probe" else 0.0
+    return AnswerProbabilities(
+        ClassProbabilities(scorer.classes, p, gap), words, note, name == known.chosen.name
+    )
+
+
+def probe_probabilities(
+    inputs: Inputs, reading: Reading, rows: Tensor, role: str, learn: Tensor | None = None
+) -> AnswerProbabilities:
+    """The probabilities of a linear probe that was asked for, as they are.
+
+    Args:
+        inputs: The table.
+        reading: The representation that it reads.
+        rows: `(m,)` rows of the table.
+        role: Name of the representation.
+        learn: See `answer_probabilities`.
+    """
+    if learn is None or torch.equal(learn, inputs.learned):
+        fitted = inputs.probe(reading)
+    else:
+        fitted = fit_probe(reading.vectors[learn], inputs.nodes[learn], inputs.settings)
+    words = f"a linear probe on the {role}"
+    note = f"The answers that are judged come from {words}, as was asked for."
+    return AnswerProbabilities(fitted.probabilities(reading.vectors[rows]), words, note)

@@ -68,8 +68,9 @@ class SearchPlan:
             notes.append("Results of the query's own group count in retrieval (leave_group_out).")
         if self.gallery is not None:
             few = f"Only {self.among_themselves}" if self.among_themselves else "None"
+            has = "has" if self.among_themselves == 1 else "have"
             notes.append(
-                f"{few} of {total} samples of {where} have another of their class among them{other}, so "
+                f"{few} of {total} samples of {where} {has} another of their class among them{other}, so "
                 f"retrieval searched for each in the training split ({len(self.gallery)} samples)."
             )
         lost = total - self.found
@@ -85,8 +86,8 @@ class SearchPlan:
             )
         elif lost:
             notes.append(
-                f"{lost} of {total} queries have no sample of their class to find{other}: they are left out "
-                "of recall, MAP@R and mAP."
+                f"{lost} of {total} queries {'has' if lost == 1 else 'have'} no sample of the same class to "
+                f"find{other}: left out of recall, MAP@R and mAP."
             )
         if not self.undefined and self.found < FEW:
             notes.append(few_note(self.found, "Retrieval"))

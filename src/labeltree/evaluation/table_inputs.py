@@ -68,6 +68,7 @@ class TableInputs:
         roles: The representations that the standard evaluation reads; the linear probe reads the first.
         given: Classifiers fitted beforehand, with the choice of the one that gives the answers.
         answers_searched: Whether to measure the posterior space of the classifier that answers.
+        trained_by_epochs: Whether the validation samples have chosen an epoch of its training.
     """
 
     table: EmbeddingTable
@@ -82,6 +83,7 @@ class TableInputs:
     roles: tuple[str, ...] = ROLES
     given: Classifiers | None = None
     answers_searched: bool = False
+    trained_by_epochs: bool = False
 
     @property
     def nodes(self) -> Tensor:

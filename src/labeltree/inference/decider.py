@@ -30,7 +30,13 @@ from labeltree.decisions.answers_of_groups import GroupRule, fit_group_rule
 from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import ClassScores, FittedScores, MergedScores
 from labeltree.decisions.drift import DriftRule, fit_drift
-from labeltree.decisions.promise_samples import PromiseSamples, for_promises, kept_for_probabilities
+from labeltree.decisions.promise_samples import (
+    CLASSIFIER,
+    EPOCH,
+    PromiseSamples,
+    for_promises,
+    kept_for_probabilities,
+)
 from labeltree.decisions.rule import rule_to_dict
 from labeltree.errors import DataError, RunError, typed
 from labeltree.inference.load_run import TrainedRun
@@ -143,10 +149,13 @@ class Decider:
         held = self._held
         if isinstance(held, str):
             raise DataError(f"groups cannot be answered: {held}")
-        if per == "group" and (held.groups is None or len(torch.unique(held.groups[held.groups >= 0])) < 2):
+        groups = 0 if held.groups is None else len(torch.unique(held.groups[held.groups >= 0]))
+        if per == "group" and groups < 2:
+            where = "in no groups" if not groups else "all of one group"
+            remedy = "train with --table.group_column" if not groups else "train with a larger --val"
             raise DataError(
-                "groups cannot be answered: the validation samples of the run are in no groups; train with "
-                "--table.group_column, or calibrate on a table that has them"
+                f"groups cannot be answered: the validation samples of the run are {where}; {remedy}, or "
+                "calibrate on a table that has several"
             )
         units = held.units(per)
         within = None if per == "group" else held.groups
@@ -163,13 +172,21 @@ class Decider:
         )
 
     @property
+    def doubt(self) -> str:
+        """A sentence if the probabilities are hardly better than guessing; else empty."""
+        check = self.record.get("calibration_check")
+        return str(check.get("warning", "")) if isinstance(check, dict) else ""
+
+    @property
     def promise_samples(self) -> PromiseSamples:
         """The samples that promises rest on, and what else they were used for."""
         on = str(self.record.get("calibrated_on", VALIDATION))
         if on != VALIDATION:
             return PromiseSamples.of(self.rule, "other", source="" if on == EXPORTED else on)
         kind: Literal["calib", "val"] = "calib" if self.record.get("set_aside") is True else "val"
-        return PromiseSamples.of(self.rule, kind, chose=self.chosen.asked == "auto")
+        epochs = (self.run.base or self.run).network.objective.solver is None
+        chose = (*([EPOCH] if epochs else []), *([CLASSIFIER] if self.chosen.asked == "auto" else []))
+        return PromiseSamples.of(self.rule, kind, chose=chose)
 
     @property
     def novelty(self) -> NoveltyRule | None:

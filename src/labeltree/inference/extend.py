@@ -56,7 +56,7 @@ from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import finest_labels
-from labeltree.taxonomy.naming import join_path, some
+from labeltree.taxonomy.naming import join_path, plural, some
 
 __all__ = [
     "HELD_FROM",
@@ -317,12 +317,19 @@ def _open(
     if not bool(keeps.any()):
         raise DataError(f"the run was trained on all samples of '{data}'; name samples that are new to it")
     if not bool(keeps.all()):
-        notes.append(f"{int((~keeps).sum()):,} samples that the run was trained on were left out.")
+        trained = "that the run was trained on"
+        forms = f"sample {trained} was left out.", f"samples {trained} were left out."
+        notes.append(plural(int((~keeps).sum()), *forms))
     source, seen = source.subset(keeps.nonzero()[:, 0]), seen[keeps]
     if bool(seen.any()):
         notes.append(
-            f"{int(seen.sum()):,} samples that the run was trained on have a new class here: they were "
-            "learned from, and none of them is held out."
+            plural(
+                int(seen.sum()),
+                "sample that the run was trained on has a new class here: it was learned from, and is not "
+                "held out.",
+                "samples that the run was trained on have a new class here: they were learned from, and none "
+                "of them is held out.",
+            )
         )
     if source.label_sets is not None:
         several = (source.label_sets >= 0).sum(1) > 1
@@ -407,11 +414,14 @@ def _to_learn(
     fit = torch.isin(there, classes) | (finest[there] & (~old[there] | taxonomy.is_leaf[there]))
     notes = []
     if len(labelled) < len(table):
-        notes.append(f"{len(table) - len(labelled):,} samples have no label, or several, and were left out.")
+        have = plural(len(table) - len(labelled), "sample has", "samples have")
+        were = "was" if len(table) - len(labelled) == 1 else "were"
+        notes.append(f"{have} no label, or several, and {were} left out.")
     coarse = labelled.nodes[~torch.isin(labelled.nodes, there[fit])]
     if len(coarse):
         names = some([taxonomy.path_name(node) for node in torch.unique(coarse).tolist()])
-        notes.append(f"{len(coarse):,} samples are labelled {names}, above any class: not learned from.")
+        are = plural(len(coarse), "sample is", "samples are")
+        notes.append(f"{are} labelled {names}, above any class: not learned from.")
     if not bool(fit.any()):
         raise DataError("all labels of the data lie above the classes of the run; give finer ones")
     return labelled, there[fit], notes

@@ -31,6 +31,9 @@ def finish_run(folder: RunFolder, *, progress_bar: bool = True) -> None:
         return
     try:
         with progress_line(progress_bar) as progress:
-            calibrate_run(folder.path, progress=progress)
+            decider = calibrate_run(folder.path, progress=progress)
     except DataError as error:
         _log.warning("the run in '%s' does not answer yet: %s", folder.path, error)
+    else:
+        if decider.doubt:
+            _log.warning("%s", decider.doubt)

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from labeltree.counted_nouns import say_count
 from labeltree.data import Source
+from labeltree.data.held_out_sizes import FEWEST_FOR_DRIFT
 from labeltree.data.object_stores import local_copy
 from labeltree.data.table_columns import settings_of_another
 from labeltree.decisions import METRIC_COSTS, Answers, DecisionRule, Promise, TreeCost, read_costs
-from labeltree.decisions.drift import FEWEST, Drift
+from labeltree.decisions.drift import Drift
 from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.errors import DataError, typed
 from labeltree.inference.answers.answered import Answered
@@ -169,7 +170,7 @@ def answer_with(
         "asked": asked,
         "classifier": decider.chosen.sentence,
         "rests_on": "" if price is not None else _lines(rests_on.sentence, wanted.sentence),
-        "warning": _lines(warning, "" if per else decider.cannot_tell(options.unknown)),
+        "warning": _lines(warning, decider.doubt, "" if per else decider.cannot_tell(options.unknown)),
         "about": decider.about(asked),
     }
     named = _open(decider, request, per)
@@ -215,7 +216,7 @@ class _Task:
         None for few samples, without references, or for the run's own samples.
         """
         table, rule = self.table, self.decider.drift
-        if self.request.split is not None or len(table) < FEWEST or rule is None:
+        if self.request.split is not None or len(table) < FEWEST_FOR_DRIFT or rule is None:
             return None
         seen = rule.seen(table, self.decider.rule.probabilities(self.decider.scores(table)))
         return rule.cannot_test(seen) or rule.test(seen)

@@ -100,6 +100,7 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
     title = f"{data.stem}: {name}, trained on {Path(run.recipe.data).stem}"
     if run.change is not None:
         title += f", measured on {Path(str(options.taxonomy)).stem}"
+    by_epochs = [name] if run.network.objective.solver is None else []
     return EvaluationCase(
         name=name,
         table=table,
@@ -111,7 +112,8 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
         ),
         title=options.title or title,
         classifiers=given,
-        answers_searched=[name] if run.network.objective.solver is None else [],
+        answers_searched=by_epochs,
+        trained_by_epochs=by_epochs,
         remarks=[remark],
         source=source,
         steps=[predict_step(options.place)],

@@ -122,6 +122,7 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
     title = f"{Path(recipe.data).stem}: {name}"
     if other is not None:
         title += f", measured on {Path(other.file).stem}"
+    by_epochs = [key for key, each in runs.items() if each.network.objective.solver is None]
     return EvaluationCase(
         name=name,
         table=tables["trained"],
@@ -131,7 +132,8 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
         split=options.split,
         references=references,
         classifiers=given,
-        answers_searched=[key for key, each in runs.items() if each.network.objective.solver is None],
+        answers_searched=by_epochs,
+        trained_by_epochs=by_epochs,
         corrections=corrections,
         other=other,
         own_scores={key: own_scores(each.network) for key, each in runs.items()} if other is not None else {},

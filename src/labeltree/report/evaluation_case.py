@@ -109,6 +109,7 @@ class EvaluationCase:
         references: Name → tables to stand beside it: raw samples, the encoder before training, other runs.
         classifiers: As for `labeltree.evaluation.evaluate`.
         answers_searched: As for `labeltree.evaluation.evaluate`.
+        trained_by_epochs: As for `labeltree.evaluation.evaluate`.
         corrections: Corrected labels of the samples, which are those of all tables; None = labels are as
             they are.
         other: The step to `taxonomy` from that of the labels; None if it is the same.
@@ -130,6 +131,7 @@ class EvaluationCase:
     references: Mapping[str, EmbeddingTable] = field(default_factory=dict)
     classifiers: Mapping[str, Classifiers | ChosenClassifier] = field(default_factory=dict)
     answers_searched: Collection[str] | None = None
+    trained_by_epochs: Collection[str] = ()
     corrections: Applied | None = None
     other: OtherTaxonomy | None = None
     own_scores: Mapping[str, ClassScores | None] = field(default_factory=dict)
@@ -186,6 +188,7 @@ def _measure(case: EvaluationCase, progress: Progress | None) -> tuple[Evaluatio
     table = tables.pop(case.name)
     asked: dict[str, Any] = {"name": case.name, "split": case.split}
     asked["answers_searched"] = case.answers_searched
+    asked["trained_by_epochs"] = case.trained_by_epochs
     result = evaluate(
         table,
         case.taxonomy,

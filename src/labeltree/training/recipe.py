@@ -321,11 +321,12 @@ class Recipe:
             labels.
         train_limit: Train on at most this many samples, drawn likewise; validation keeps all of its own.
         test_limit: Test on at most this many samples, drawn likewise.
-        val: Share of the training samples that is held out for validation.
+        val: Share of the training samples that is held out for validation. Answers rest on them: 20 samples
+            (or groups) suffice for a coverage of 0.9, unknown classes and drift.
         test: Share held out for testing, if the data set has no test split of its own.
         calib: Share of the samples left for training that is set aside for the promises of answers: their
             thresholds come from these samples, which nothing else reads; 0 = from validation samples, which
-            have also chosen the epoch and the classifier.
+            have also chosen the classifier and, in a training by steps, the epoch.
         fold: For cross-validation, `2/5`: test on the second of five folds, which never divide a group. The
             seed determines all folds together; samples that the data set holds for the test are left out.
         seed: Seed of weights, splits, batches and views.

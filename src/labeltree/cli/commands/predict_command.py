@@ -89,7 +89,7 @@ def _print(done: Answered, options: AnswerFile, *, full: bool) -> None:
     told = full or len(done.answers) > 0
     if told:
         known = [each.text() for each in (done.coverage, done.called_unknown) if each is not None]
-        _say([done.sentence(), *known])
+        _say([done.sentence(options.format), *known])
     if options.out is None:
         sys.stdout.write(done.text(options.format))
         sys.stdout.flush()

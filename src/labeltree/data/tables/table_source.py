@@ -734,7 +734,8 @@ def _without_group(columns: Sequence[str], names: Array | None) -> list[str]:
         return []
     what = " and no ".join(f"'{column}'" for column in columns)
     return [
-        f"{count:,} of {len(names):,} samples have no {what}: each is a group by itself, even if it belongs "
+        f"{count:,} of {len(names):,} samples {'has' if count == 1 else 'have'} no {what}: a sample without "
+        "is a group by itself, even if it belongs "
         "with others, which may be in another split"
     ]
 

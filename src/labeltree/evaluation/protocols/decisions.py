@@ -28,7 +28,7 @@ from labeltree.decisions.choose_classifier import CLASSIFIERS
 from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.decisions.conformal import count_groups
 from labeltree.decisions.kept_promises import group_coverage
-from labeltree.decisions.promise_samples import PromiseSamples, kept_for_probabilities
+from labeltree.decisions.promise_samples import CLASSIFIER, EPOCH, PromiseSamples, kept_for_probabilities
 from labeltree.errors import DataError
 from labeltree.evaluation.protocol_inputs import Inputs
 from labeltree.evaluation.protocol_registry import ProtocolResult, register
@@ -138,8 +138,9 @@ def _rests_on(inputs: Inputs, rule: DecisionRule, held: Tensor) -> PromiseSample
     if split is None or bool(torch.isin(held, inputs.samples.test).any()):
         return PromiseSamples.of(rule, "other", source="the test split")
     set_aside = kept_for_probabilities(inputs.table.rows(held)) is not None
-    chosen = inputs.classifiers.chosen
-    return PromiseSamples.of(rule, "calib" if set_aside else "val", chose=chosen.asked == "auto")
+    chose = (*([EPOCH] if inputs.trained_by_epochs else []),)
+    chose += (CLASSIFIER,) if inputs.classifiers.chosen.asked == "auto" else ()
+    return PromiseSamples.of(rule, "calib" if set_aside else "val", chose=chose)
 
 
 def _promises(

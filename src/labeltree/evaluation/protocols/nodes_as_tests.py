@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from torch import Tensor
 from labeltree.checks import check_choice
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.evaluation.chosen_samples import labelled_rows
-from labeltree.evaluation.fitted_probe import ClassProbabilities, fit_probe
+from labeltree.evaluation.fitted_probe import ClassProbabilities
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.reported_nodes import (
     TOO_MANY_NOTE,
@@ -21,8 +21,15 @@ from labeltree.evaluation.reported_nodes import (
     ranking_statistic,
     with_prefix,
 )
-from labeltree.evaluation.representations import Reading
 from labeltree.evaluation.sample_columns import Column
+from labeltree.evaluation.scored_samples import (
+    ANSWERS,
+    AnswerProbabilities,
+    answer_probabilities,
+    check_judged,
+    judged_readings,
+    probe_probabilities,
+)
 from labeltree.evaluation.subsampling import leak_notes, table_folds
 from labeltree.metrics.functional import (
     group_labels,
@@ -57,7 +64,8 @@ class NodeScoresOptions:
     """Options of `node_scores_protocol`.
 
     Attributes:
-        roles: Representations that the probe reads: `features`, `embeddings` or both.
+        roles: What is judged: `answers`, the classifier that answers; or `features`, `embeddings`, a
+            linear probe that reads these.
         operating_point: Rule for the threshold of every node on the validation samples: `youden` (maximum
             of Youden's index), or a sensitivity such as 0.95 (the largest threshold that reaches it).
         per: What is a case: every `sample`; every `group` of samples, such as a patient's images, whose
@@ -69,7 +77,7 @@ class NodeScoresOptions:
             too coarse to tell. Their scores come first, as `malignant.sensitivity` and so on.
     """
 
-    roles: tuple[str, ...] = ("features",)
+    roles: tuple[str, ...] = (ANSWERS,)
     operating_point: str | float = "youden"
     per: str = "sample"
     aggregation: Aggregation = "logits"
@@ -80,6 +88,7 @@ class NodeScoresOptions:
             name, equals, nodes = question.partition("=")
             if not (equals and name.strip() and all(node.strip() for node in nodes.split("+"))):
                 raise ValueError(f"a question is '{question}', expected NAME=NODE+NODE")
+        check_judged(self.roles)
         check_choice("aggregation", self.aggregation, Aggregation)
         wanted = self.sensitivity
         if wanted is not None and not 0 < wanted <= 1:
@@ -105,22 +114,30 @@ class NodeScoresOptions:
     options=NodeScoresOptions,
 )
 def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> ProtocolResult:
-    """Score every node by the linear probe's probabilities, at its decision and at an operating point.
+    """Score every node by the probabilities of the classifier that answers, or of a linear probe.
 
-    Scores are `auroc` and `average_precision`; `decision_…` for the decision by the most probable
-    class, `point_…` at the operating point, and `own_…` for the model's own answers. By node there are
-    also `point_threshold` and the numbers of `positives` and `negatives`. Scores are unweighted means
-    over the nodes below the root that have positives and negatives. Named sets of nodes come first, see
-    `NodeScoresOptions`.
+    The title and a note name the classifier. Scores are `auroc` and `average_precision`; `decision_…` for its
+    answers, `point_…` at the operating point, and `own_…` for the model's own answers to samples. By node
+    there are also `point_threshold` and the numbers of `positives` and `negatives`. Scores are unweighted
+    means over the nodes below the root that have positives and negatives. Named sets of nodes come first,
+    see `NodeScoresOptions`.
     """
     taxonomy, notes = inputs.judging.judge, list[str]()
     learn, validate = _validation(inputs, notes)
     if not len(learn):
         raise DataError("no training sample has a finest label, so that no class can be learned")
     parts: dict[str, ProtocolResult] = {}
-    for role, reading in inputs.chosen(options.roles).items():
-        asked, whole = _measure_reading(reading, inputs, options, learn, validate, notes)
-        several = len(inputs.chosen(options.roles)) > 1
+    readings, judged = judged_readings(inputs, options.roles), list[str]()
+    rows = torch.cat([validate, inputs.samples.test])
+    for role, reading in readings.items():
+        if reading is None:
+            answered = answer_probabilities(inputs, rows, learn)
+        else:
+            answered = probe_probabilities(inputs, reading, rows, role, learn)
+        notes.append(answered.note)
+        judged.append(answered.words)
+        asked, whole = _measure(answered, inputs, options, rows, len(validate), notes)
+        several = len(readings) > 1
         for part in asked.values() if parts else ():
             part.counts.clear()  # those of the first representation are shown
         parts = {**parts, **({f"{role}.{k}": v for k, v in asked.items()} if several else asked), role: whole}
@@ -143,7 +160,8 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
         "frequent as here."
     )
     counts = {"validation samples": len(validate), "test samples": len(target)}
-    return ProtocolResult.joined("Every node against the rest", parts, counts=counts, notes=notes)
+    title = f"Every node against the rest, by {' and '.join(dict.fromkeys(judged))}"
+    return ProtocolResult.joined(title, parts, counts=counts, notes=notes)
 
 
 def _validation(inputs: Inputs, notes: list[str]) -> tuple[Tensor, Tensor]:
@@ -156,7 +174,7 @@ def _validation(inputs: Inputs, notes: list[str]) -> tuple[Tensor, Tensor]:
     held_out = inputs.samples.train[fold == 0]
     notes.append(
         f"There are no validation samples: one training sample in {_HELD_OUT} was held out to choose the "
-        "operating points, and the probe learned from the others."
+        "operating points, and the classifier learned from the others."
     )
     return learned[~torch.isin(learned, held_out)], held_out
 
@@ -167,27 +185,27 @@ class _Cases:
 
     Attributes:
         values: `(m, c)` class probabilities.
-        columns: `(m,)` column of the predicted class.
+        predicted: `(m,)` answers, as nodes of the judging taxonomy.
         target: `(m,)` labels, as nodes of the judging taxonomy; `(m, k)` if samples have several.
         rows: `(m,)` row of the table; of a group its first.
     """
 
     values: Tensor
-    columns: Tensor
+    predicted: Tensor
     target: Tensor
     rows: Tensor
 
     @classmethod
-    def of(cls, part: slice, rows: Tensor, probe: ClassProbabilities, inputs: Inputs) -> _Cases:
+    def of(cls, part: slice, rows: Tensor, given: ClassProbabilities, inputs: Inputs) -> _Cases:
         """Samples as cases."""
-        place = torch.full((int(probe.classes.max()) + 1,), -1)
-        place[probe.classes] = torch.arange(len(probe.classes))
-        target = inputs.judged_labels(rows[part])
-        return cls(probe.values[part], place[probe.predicted[part]], target, rows[part])
+        predicted = inputs.judging.in_judge(given.predicted[part])
+        return cls(given.values[part], predicted, inputs.judged_labels(rows[part]), rows[part])
 
-    def together(self, inputs: Inputs, per: str, how: Aggregation, name: str, notes: list[str]) -> _Cases:
+    def together(
+        self, classes: Tensor, inputs: Inputs, options: NodeScoresOptions, name: str, notes: list[str]
+    ) -> _Cases:
         """The groups of these samples as cases, without those whose labels contradict each other."""
-        judge = inputs.judging.judge
+        judge, per, how = inputs.judging.judge, options.per, options.aggregation
         if self.target.ndim == 2:
             raise DataError(
                 f"some samples have several labels, which are not combined per {per}; leave 'per' out"
@@ -206,44 +224,39 @@ class _Cases:
         notes.append(f"{len(first)} {name} {per}s, each answered once ({how}), are the cases.")
         return _Cases(
             grouped.probabilities,
-            grouped.columns,
+            classes[grouped.columns],
             group_labels(self.target[kept], groups[kept], judge),
             first,
         )
 
 
-def _measure_reading(
-    reading: Reading,
+def _measure(
+    answered: AnswerProbabilities,
     inputs: Inputs,
     options: NodeScoresOptions,
-    learn: Tensor,
-    validate: Tensor,
+    rows: Tensor,
+    validated: int,
     notes: list[str],
 ) -> tuple[dict[str, ProtocolResult], ProtocolResult]:
-    """The results of the named sets of nodes, and that of all nodes."""
-    judge, rows = inputs.judging.judge, torch.cat([validate, inputs.samples.test])
-    vectors, labels = reading.vectors, inputs.nodes
-    if torch.equal(learn, inputs.learned):
-        fitted = inputs.probe(reading)
-    else:
-        fitted = fit_probe(vectors[learn], labels[learn], inputs.settings)
-    probe = fitted.probabilities(vectors[rows])
-    if probe.gap:
-        notes.append(f"The linear probe stopped up to {probe.gap:.1%} (relative) above its minimum.")
-    classes = inputs.judging.in_judge(probe.classes)
+    """The results of the named sets of nodes, and that of all nodes; the first rows are for validation."""
+    judge, given = inputs.judging.judge, answered.given
+    if given.gap:
+        notes.append(f"The linear probe stopped up to {given.gap:.1%} (relative) above its minimum.")
+    classes = inputs.judging.in_judge(given.classes)
     held, test = (
-        _Cases.of(slice(0, len(validate)), rows, probe, inputs),
-        _Cases.of(slice(len(validate), None), rows, probe, inputs),
+        _Cases.of(part, rows, given, inputs) for part in (slice(0, validated), slice(validated, None))
     )
     if options.per != "sample":
         held, test = (
-            cases.together(inputs, options.per, options.aggregation, name, notes)
+            cases.together(classes, inputs, options, name, notes)
             for name, cases in (("validation", held), ("test", test))
         )
+    elif not answered.by_probabilities and inputs.own_answers is not None:
+        test = replace(test, predicted=inputs.judging.in_judge(inputs.own_answers.clamp_min(0)))
     asked = {}
     for words in options.questions:
         question = _Question.of(words, inputs, classes)
-        asked[question.name] = question.judge(held, test, inputs, options, notes)
+        asked[question.name] = question.judge(held, test, inputs, options, answered, notes)
     result, nodes = _judge(held, test, judge, classes, inputs, options)
     ranked = ("auroc", "average_precision"), test.rows, test.values, test.target
     result.statistics.extend(ranking_statistic(*ranked, classes, nodes.told))
@@ -265,7 +278,7 @@ def _judge(
     thresholds = node_thresholds(
         held.values, held.target, judge, classes=classes, sensitivity=options.sensitivity
     )
-    predicted = classes[test.columns]
+    predicted = test.predicted
     decided = node_decision_metrics(predicted, test.target, judge)
     nodes = ReportedNodes.of(decided, judge, torch.from_numpy(Below(classes, judge).count), len(classes))
     ranking = node_ranking_metrics(test.values, test.target, judge, classes=classes)
@@ -327,7 +340,13 @@ class _Question:
         return cls(name.strip(), inside, inside[classes] == 1)
 
     def judge(
-        self, held: _Cases, test: _Cases, inputs: Inputs, options: NodeScoresOptions, notes: list[str]
+        self,
+        held: _Cases,
+        test: _Cases,
+        inputs: Inputs,
+        options: NodeScoresOptions,
+        answered: AnswerProbabilities,
+        notes: list[str],
     ) -> ProtocolResult:
         """The scores of the set, whose intervals draw groups."""
         tree = Taxonomy.from_paths([("in",), ("out",)])
@@ -340,7 +359,7 @@ class _Question:
                 result.scores[key] = values["in"]
                 if "in" in scores.node_intervals.get(key, {}):
                     result.intervals[key] = scores.node_intervals[key]["in"]
-        said, truth = test.columns == 0, test.target == node
+        said, truth = test.predicted == node, test.target == node
         known = test.target >= 0
         right, wrong = int((said & truth & known).sum()), int((said & ~truth & known).sum())
         missed, left = int((~said & truth & known).sum()), int((~said & ~truth & known).sum())
@@ -349,11 +368,12 @@ class _Question:
         result.columns.extend(self._rates(said, truth, known, test.rows))
         numbers = right + missed, right, left + wrong, left, undecided
         result.counts.update(zip((f"{self.name}: {of}" for of in QUESTION_COUNTS), numbers, strict=True))
+        own = not answered.by_probabilities and options.per == "sample"
+        by = "the answers that came with the table" if own else answered.words
         coarse = f"; {undecided} have labels that do not tell" if undecided else ""
         notes.append(
             f"{self.name}: of {right + missed} positive and {left + wrong} negative test {what}s, {right} "
-            f"and {left} are answered right by the most probable class ({missed} missed, {wrong} false "
-            f"alarms){coarse}."
+            f"and {left} are answered right by {by} ({missed} missed, {wrong} false alarms){coarse}."
         )
         if not right + missed or not left + wrong:
             notes.append(f"{self.name}: without positive and negative cases no rate can be compared.")
@@ -384,5 +404,5 @@ class _Question:
         known = given.any(1) if cases.target.ndim == 2 else given
         target = torch.where(positive, node, torch.where(negative & known, other, -1))
         p = cases.values[:, self.of_classes].sum(1)
-        columns = (~self.of_classes[cases.columns]).long()
-        return _Cases(torch.stack([p, 1 - p], 1).clamp(0, 1), columns, target, cases.rows)
+        said = torch.where(self.inside[cases.predicted] == 1, node, other)
+        return _Cases(torch.stack([p, 1 - p], 1).clamp(0, 1), said, target, cases.rows)

@@ -13,8 +13,14 @@ from labeltree.errors import DataError
 from labeltree.evaluation.fitted_probe import ClassProbabilities
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.reported_nodes import TOO_MANY_NOTE, mean_auroc, ranking_statistic
-from labeltree.evaluation.representations import Reading
 from labeltree.evaluation.sample_columns import FEWEST_GROUPS, Number, Place, ResamplingUnits
+from labeltree.evaluation.scored_samples import (
+    ANSWERS,
+    answer_probabilities,
+    check_judged,
+    judged_readings,
+    probe_probabilities,
+)
 from labeltree.evaluation.subsampling import leak_notes
 from labeltree.metrics.functional import group_labels, group_probabilities, node_auroc
 from labeltree.metrics.functional.pool_groups import Aggregation, in_conflict
@@ -30,7 +36,8 @@ class PerGroupOptions:
     """Options of `per_group`.
 
     Attributes:
-        roles: Representations that the probe reads: `features`, `embeddings` or both.
+        roles: What is judged: `answers`, the classifier that answers; or `features`, `embeddings`, a
+            linear probe that reads these.
         aggregations: Aggregation of the probabilities of a group: `mean`, `logits`, `max`,
             `noisy-or`, `vote`; see `labeltree.metrics.functional.group_probabilities`.
         conflicts: Treatment of groups whose samples have contradictory labels (a patient with two
@@ -40,12 +47,13 @@ class PerGroupOptions:
             `EmbeddingTable.units`. Intervals draw groups of the table.
     """
 
-    roles: tuple[str, ...] = ("features",)
+    roles: tuple[str, ...] = (ANSWERS,)
     aggregations: tuple[Aggregation, ...] = get_args(Aggregation)
     conflicts: Conflicts = "drop"
     per: str = "group"
 
     def __post_init__(self) -> None:
+        check_judged(self.roles)
         check_choice("conflicts", self.conflicts, Conflicts)
         known = get_args(Aggregation)
         if not self.aggregations or not set(self.aggregations) <= set(known):
@@ -59,7 +67,7 @@ class PerGroupOptions:
     options=PerGroupOptions,
 )
 def per_group(inputs: Inputs, options: PerGroupOptions) -> ProtocolResult:
-    """Aggregate the linear probe's probabilities over the groups of the table, and judge each group once.
+    """Aggregate the probabilities of the classifier that answers over groups, and judge each group once.
 
     Scores named `sample.…` are those of single samples; `mean.…`, `logits.…`, `max.…`,
     `noisy-or.…` and `vote.…` are those of groups. `auroc` is the mean over the nodes.
@@ -80,19 +88,26 @@ def per_group(inputs: Inputs, options: PerGroupOptions) -> ProtocolResult:
     if not len(inputs.learned):
         raise DataError("no training sample has a finest label, so that no class can be learned")
     parts: dict[str, ProtocolResult] = {}
-    several = len(inputs.chosen(options.roles)) > 1
-    for role, reading in inputs.chosen(options.roles).items():
-        for name, part in _measure_reading(reading, inputs, options, resolved).items():
-            parts[f"{role}.{name}" if several else name] = part
+    readings, notes, judged = judged_readings(inputs, options.roles), list[str](), list[str]()
+    for role, reading in readings.items():
+        if reading is None:
+            answered = answer_probabilities(inputs, test)
+        else:
+            answered = probe_probabilities(inputs, reading, test, role)
+        judged.append(answered.words)
+        notes.append(answered.note)
+        for name, part in _measure(answered.given, inputs, options, resolved).items():
+            parts[f"{role}.{name}" if len(readings) > 1 else name] = part
     counts = {"test samples": len(test), "groups": len(target)}
     if resolved.conflicts:
         counts["groups with labels that contradict each other"] = resolved.conflicts
-    notes = [f"Each of the {len(target)} groups counts once, whether it has one sample or many."]
+    notes += [f"Each of the {len(target)} groups counts once, whether it has one sample or many."]
     notes += resolved.notes
     notes += leak_notes(table, inputs.learned, test)
     if table.groups is None and options.per == "group":
         notes.append("The table has no groups: the rows of one instance were taken as one.")
-    return ProtocolResult.joined("One answer for every group", parts, counts=counts, notes=notes)
+    title = f"One answer for every group, by {' and '.join(dict.fromkeys(judged))}"
+    return ProtocolResult.joined(title, parts, counts=counts, notes=notes)
 
 
 @dataclass(frozen=True)
@@ -182,30 +197,29 @@ def _conflicts_note(
     )
 
 
-def _measure_reading(
-    reading: Reading, inputs: Inputs, options: PerGroupOptions, resolved: _Resolved
+def _measure(
+    given: ClassProbabilities, inputs: Inputs, options: PerGroupOptions, resolved: _Resolved
 ) -> dict[str, ProtocolResult]:
     test, nodes = resolved.test, inputs.nodes
-    probe = inputs.probe(reading).probabilities(reading.vectors[test])
     units = inputs.units_of(test)
-    parts = {"sample": _judged(probe.values, probe, probe.predicted, nodes[test], inputs, test, units)}
+    parts = {"sample": _judged(given.values, given, given.predicted, nodes[test], inputs, test, units)}
     groups, drawn = inputs.table.groups, resolved.units
     if groups is not None and options.per != "group":
         drawn = torch.from_numpy(number_groups(groups[resolved.first].numpy()))
     enough = len(torch.unique(drawn)) >= FEWEST_GROUPS
     of_groups = ResamplingUnits(inputs.resampling if enough else None, drawn.numpy())
     for aggregation in options.aggregations:
-        combined = group_probabilities(probe.values, resolved.groups, aggregation)
-        predicted, rows = probe.classes[combined.columns], resolved.first
+        combined = group_probabilities(given.values, resolved.groups, aggregation)
+        predicted, rows = given.classes[combined.columns], resolved.first
         parts[aggregation] = _judged(
-            combined.probabilities, probe, predicted, resolved.target, inputs, rows, of_groups
+            combined.probabilities, given, predicted, resolved.target, inputs, rows, of_groups
         )
     return parts
 
 
 def _judged(
     probabilities: Tensor,
-    probe: ClassProbabilities,
+    given: ClassProbabilities,
     predicted: Tensor,
     target: Tensor,
     inputs: Inputs,
@@ -216,7 +230,7 @@ def _judged(
     judge, judged = inputs.judging.judge, inputs.judging.in_judge(target)
     columns = inputs.answers(predicted, rows=rows, target=target)
     result = inputs.summarise(columns, by_frequency=False, rows=rows, units=units)
-    classes = inputs.judging.in_judge(probe.classes)
+    classes = inputs.judging.in_judge(given.classes)
     auroc = node_auroc(probabilities, judged, judge, classes=classes)
     ends = mean_auroc(probabilities, judged, judge, classes, units).interval(units)
     result.put(Place("scores", "auroc"), Number(float(torch.nanmean(auroc)), *ends))

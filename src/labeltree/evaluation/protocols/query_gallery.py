@@ -79,8 +79,8 @@ def query_gallery(inputs: Inputs, options: QueryGalleryOptions) -> ProtocolResul
     if lost:
         where = "in the gallery" if inputs.samples.plan.groups is None else "of another group in the gallery"
         notes.append(
-            f"{lost} of {len(queries)} queries have no sample of their class {where}: they are left out of "
-            "recall, MAP@R and mAP."
+            f"{lost} of {len(queries)} queries {'has' if lost == 1 else 'have'} no sample of the same class "
+            f"{where}: left out of recall, MAP@R and mAP."
         )
     if 0 < len(queries) - lost < FEW:
         notes.append(few_note(len(queries) - lost, "Retrieval"))

@@ -368,8 +368,8 @@ def _search_notes(case: _Case, lonely: int) -> list[str]:
     if lonely:
         count = len(case.inputs.samples.search)
         notes.append(
-            f"{lonely} of {count} samples have none of their class to find in their fold: they are left out "
-            "of recall and MAP@R."
+            f"{lonely} of {count} samples {'has' if lonely == 1 else 'have'} none of the same class to find "
+            "in the same fold: left out of recall and MAP@R."
         )
     return notes
 

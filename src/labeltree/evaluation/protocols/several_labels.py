@@ -13,6 +13,7 @@ from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, regis
 from labeltree.evaluation.representations import Reading
 from labeltree.evaluation.sample_columns import Column
 from labeltree.metrics.functional import nearest_labels, set_retrieval
+from labeltree.taxonomy.naming import plural
 
 __all__ = ["label_sets_protocol"]
 
@@ -79,8 +80,8 @@ def _notes(several: int, count: int, coarse: int) -> list[str]:
         notes.append(few_note(several, "What is said of samples with several labels"))
     if coarse:
         notes.append(
-            f"{coarse} samples have a label that other samples divide further: they count in hierarchical "
-            "precision and recall alone."
+            f"{plural(coarse, 'sample has', 'samples have')} a label that other samples divide further, and "
+            "which counts in hierarchical precision and recall alone."
         )
     return notes
 

@@ -171,27 +171,40 @@ class Answered:
                 row["input"] = dict(zip(names, cells, strict=True))
         return rows
 
-    def sentence(self) -> str:
-        """One sentence: how many answers were cut and, if labels are known, how many hold the truth."""
-        cut, n = int(self.answers.cut.sum()), len(self.answers)
-        if n == 1:
-            said = f"1 answer ({self.asked}){', coarser than the classes' if cut else ''}"
-        else:
-            said = f"{n} answers ({self.asked}), {cut} of them coarser than the classes"
-        if root := int((self.answers.nodes == 0).sum()):
-            said += f", {root} no answer (nothing is sure enough)"
+    def sentence(self, form: AnswerFormat = "table") -> str:
+        """One sentence: how many answers there are, how many were cut and, with labels, hold the truth.
+
+        Args:
+            form: The form in which the answers are shown, which says where unknown samples are marked.
+        """
+        nothing = self.answers.nodes == 0
+        none, n = int(nothing.sum()), len(self.answers)
+        given, cut = n - none, int((self.answers.cut & ~nothing).sum())
+        said = f"{given} answer{'s' * (given != 1)} ({self.asked})"
+        if given == 1 and cut:
+            said += ", coarser than the classes"
+        elif given > 1:
+            said += f", {cut} of them coarser than the classes"
+        if none:
+            said += f"; {none} got none (nothing is sure enough)"
         if self.answers.unknown is not None and (count := int(self.answers.unknown.sum())):
-            said += (
-                ", 1 of a sample that fits no known class (marked '?': its guesses are the known classes "
-                "most like it)"
-                if count == 1
-                else f", {count} of samples that fit no known class (marked '?': their guesses are the known "
-                "classes most like them)"
-            )
+            said += f"; {_unknown(count, form)}"
         if self.labels is None or self.judged is None or not bool(self.judged.any()):
             return said
+        judged = int(self.judged.sum())
         scores = answer_scores(self.answers.nodes[self.judged], self.labels[self.judged], self.taxonomy)
+        of = f"of the {judged} whose label is known" if judged > 1 else "of the one whose label is known"
+        if judged < n:
+            of += f" (of {n - judged} it is missing or too coarse)"
         return (
-            f"{said}; of {int(self.judged.sum())} with a label, {scores['coverage']:.2%} hold the truth, at "
-            f"a mean depth of {scores['depth']:.2f} (labels: {scores['true_depth']:.2f})"
+            f"{said}; {of}, {scores['coverage']:.2%} hold the truth, at a mean depth of "
+            f"{scores['depth']:.2f} (labels: {scores['true_depth']:.2f})"
         )
+
+
+def _unknown(count: int, form: AnswerFormat) -> str:
+    """How many samples fit no known class, and where they are marked."""
+    where = "marked '?'" if form in ("table", "txt") else "'unknown' is true"
+    if count == 1:
+        return f"1 fits no known class ({where}: its guesses are the known classes most like it)"
+    return f"{count} fit no known class ({where}: their guesses are the known classes most like them)"

@@ -145,7 +145,7 @@ def _count_groups(groups: Tensor) -> int:
 
 
 def question_panels(result: EvaluationResult, sample: str, group: str = "group") -> list[QuestionPanel]:
-    """A panel for each named set of nodes that was asked about, as the most probable class decides it."""
+    """A panel for each named set of nodes that was asked about, with the classifier that decides it."""
     node_scores = result.main.protocols.get("node-scores")
     if node_scores is None or node_scores.refusal is not None:
         return []
@@ -161,6 +161,8 @@ def question_panels(result: EvaluationResult, sample: str, group: str = "group")
             positive, _, negative, _, coarse = (number or 0 for number in numbers)
             tested = f"{say_count(positive, unit)} positive, {negative:,} negative"
             tested += f"; {coarse:,} left out, whose label is too coarse to tell" if coarse else ""
+            by = node_scores.title.partition(", by ")[2]
+            tested += f". Answered by {by}." if by else ""
         shown = " or ".join(node.strip().replace("/", " › ") for node in nodes.split("+"))
         panels.append(QuestionPanel(name, shown, tested, rates, _warnings(name, numbers, unit)))
     return panels
