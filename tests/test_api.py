@@ -132,7 +132,7 @@ def test_anybodys_embeddings(runs: dict[str, Path], tmp_path: Path) -> None:
     model = lt.load(runs["first"])
     table = model.embed(data=model.recipe.data)
     table.save(tmp_path / "table.npz")
-    with pytest.raises(ValueError, match="name the taxonomy file"):
+    with pytest.raises(lt.DataError, match="--taxonomy FILE says what its numbers of nodes mean"):
         lt.evaluate(tmp_path / "table.npz")
     model.taxonomy.save(tmp_path / "tree.json")
     with pytest.raises(lt.DataError, match=r"missing\.npz"):

@@ -210,7 +210,7 @@ def test_several_seeds_are_one_method(folder: Path) -> None:
     ("words", "message"),
     [
         (["{0}/plain.npz"], "at least two runs"),
-        (["{0}/plain.npz", "{0}/good.npz"], "name the taxonomy of its labels, --taxonomy FILE"),
+        (["{0}/plain.npz", "{0}/good.npz"], "--taxonomy FILE says what its numbers of nodes mean"),
         (["{0}/plain.npz", "{0}/nothing", "--taxonomy", "{0}/tree.json"], "the folder does not exist"),
         (["{0}/plain.npz", "{0}", "--taxonomy", "{0}/tree.json"], "run 'labeltree evaluate"),
         (["{0}/plain.npz", "{0}/plain.npz"], "named twice"),

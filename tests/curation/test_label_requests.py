@@ -114,7 +114,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     table, out = tmp_path / "t.npz", tmp_path / "next.csv"
     EmbeddingTable(samples.vectors, samples.nodes, geometry="euclidean").save(table)
     assert main(["label-next", str(table), "--out", str(out)]) == 2
-    assert "name it with --taxonomy" in capsys.readouterr().err
+    assert "--taxonomy FILE says what its numbers of nodes mean" in capsys.readouterr().err
     TREE.save(tmp_path / "t.taxonomy.json")
     command = ["label-next", str(table), "--out", str(out), "--budget", "6", "--depth", "gain"]
     assert main([*command, "--costs", "1,3", "--reliability", "1,.9"]) == 0

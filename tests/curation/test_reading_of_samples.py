@@ -118,5 +118,5 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(LabeltreeError):
         open_table(tmp_path / "nothing")
     EmbeddingTable(torch.eye(2), torch.tensor([1, 2])).save(tmp_path / "theirs.npz")
-    with pytest.raises(LabeltreeError, match="name it with --taxonomy"):
+    with pytest.raises(LabeltreeError, match="--taxonomy FILE says what its numbers of nodes mean"):
         open_table(tmp_path / "theirs.npz")

@@ -159,7 +159,10 @@ def test_breadcrumbs_are_paths(taxonomy: Taxonomy, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"X": np.eye(3), "y": ["a", "b", "b"]}, "'X' (3 × 3 numbers), 'y' (3 text); 'X' is probably meant"),
+        (
+            {"one": np.eye(3), "two": np.eye(3), "y": ["a", "b", "b"]},
+            "'one' (3 × 3 numbers), 'two' (3 × 3 numbers), 'y' (3 text); 'one' is probably meant",
+        ),
         ({"embeddings": np.eye(2), "kind": ["b", "b"]}, "'kind' holds names of the taxonomy"),
         (
             {"label": ["a", "b"], **{f"d{i}": [0.5, 1.0] for i in range(12)}},

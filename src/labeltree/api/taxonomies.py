@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labeltree.errors import typed
 from labeltree.file_kinds import is_table_file, is_vector_file
 from labeltree.options.schema import takes
 from labeltree.options.taxonomy_options import ConvertOptions, TreeSuspectsOptions
@@ -182,38 +181,17 @@ def labelled_table(name: str, taxonomy_file: str | None) -> tuple[EmbeddingTable
     """The table of a run or a file, and the taxonomy of its labels."""
     from labeltree.inference.run_embeddings import OwnSamples
     from labeltree.runs import EmbeddingTable, RunFolder
+    from labeltree.runs.table_taxonomies import taxonomy_of_tables
 
     path = Path(name)
     if path.is_dir() and RunFolder(path).taxonomy.is_file():
         return OwnSamples(path)(), RunFolder(path).load_taxonomy()
-    if taxonomy_file is not None:
-        taxonomy = read_tree(taxonomy_file)
-        return EmbeddingTable.load(path, taxonomy), taxonomy
-    taxonomy = _taxonomy_from_labels(path)
+    taxonomy = (
+        require_tree(taxonomy_of_tables(path), str(path))
+        if taxonomy_file is None
+        else read_tree(taxonomy_file)
+    )
     return EmbeddingTable.load(path, taxonomy), taxonomy
-
-
-def _taxonomy_from_labels(path: Path) -> Taxonomy:
-    """The taxonomy of the labels, names or paths, of a table of embeddings."""
-    from labeltree.errors import DataError
-    from labeltree.runs.table_file_columns import read_columns
-    from labeltree.taxonomy import Taxonomy
-
-    if not path.is_file():
-        raise DataError(f"no embeddings at '{path}'")
-    if path.suffix.casefold() in (".txt", ".csv", ".tsv"):
-        raise DataError(
-            f"'{path}' holds no embeddings. Of class names, 'labeltree taxonomy from-wordnet {typed(path)} "
-            f"--out FILE' makes a taxonomy; of codes, 'labeltree taxonomy convert {typed(path)} FILE --form "
-            "codes'"
-        )
-    columns = read_columns(path)
-    labels = columns.get("labels", columns.get("label"))
-    if labels is None:
-        raise DataError(
-            f"'{path}' has no column of labels; --taxonomy FILE says what its numbers of nodes mean"
-        )
-    return Taxonomy.from_paths(dict.fromkeys(str(label) for label in labels if str(label).strip()))
 
 
 def read_tree(name: str) -> Taxonomy:
@@ -222,10 +200,20 @@ def read_tree(name: str) -> Taxonomy:
     Raises:
         TaxonomyError: If it is a DAG.
     """
-    from labeltree.errors import TaxonomyError
-    from labeltree.taxonomy import Taxonomy, load_taxonomy
+    from labeltree.taxonomy import load_taxonomy
 
-    taxonomy = load_taxonomy(name)
+    return require_tree(load_taxonomy(name), name)
+
+
+def require_tree(taxonomy: AnyTaxonomy, name: str) -> Taxonomy:
+    """A taxonomy that is a tree.
+
+    Raises:
+        TaxonomyError: If it is a DAG.
+    """
+    from labeltree.errors import TaxonomyError
+    from labeltree.taxonomy import Taxonomy
+
     if not isinstance(taxonomy, Taxonomy):
         raise TaxonomyError(f"'{name}' is a DAG; 'labeltree taxonomy project' makes a tree of it")
     return taxonomy

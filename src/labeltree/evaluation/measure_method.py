@@ -279,6 +279,7 @@ def _outcomes(
             if len(of) == 1 and of[0].without is not None and of[0].rows is not None
         },
         groups=None if groups is None else groups[rows].numpy(),
+        ids=None if table.ids is None else np.asarray(table.ids, dtype=str)[rows.numpy()],
         attributes={
             name: table.attribute(name)[rows.numpy()] for name in inputs.settings.by if inputs.evaluated
         },

@@ -74,6 +74,8 @@ class Outcomes:
         statistics: Protocol → its numbers that are not means over samples; their rows index these columns.
         dag: Taxonomy of the nodes in `statistics`, if the evaluation used a DAG.
         elsewhere: Protocol → outcomes of the samples of another table that it measured.
+        ids: `(n,)` str, the samples' ids, by which comparisons pair them; None if they have none, and in
+            older files.
     """
 
     instances: Integers
@@ -98,11 +100,12 @@ class Outcomes:
     attributes: dict[str, NDArray[np.str_]] = field(default_factory=dict)
     among: frozenset[Key] = frozenset()
     without: dict[Key, WithoutBlocks] = field(default_factory=dict)
+    ids: NDArray[np.str_] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.instances)
         columns: dict[str, NDArray[Any] | None] = {"nodes": self.nodes, "groups": self.groups}
-        columns |= {"bands": self.bands}
+        columns |= {"bands": self.bands, "ids": self.ids}
         for kind in _BY_METRIC:
             columns |= {f"{kind} of {key}": column for key, column in getattr(self, kind).items()}
         columns |= {**self.predicted, **{f"attribute {k}": of for k, of in self.attributes.items()}}
@@ -208,6 +211,7 @@ class Outcomes:
             folds=of(self.folds),
             without={key: each.at(chosen) for key, each in self.without.items()},
             groups=None if self.groups is None else self.groups[index],
+            ids=None if self.ids is None else self.ids[index],
             bands=None if self.bands is None else self.bands[index],
             predicted=of(self.predicted),
             attributes=of(self.attributes),
@@ -308,7 +312,7 @@ def save_outcomes(path: str | Path, methods: Mapping[str, Outcomes]) -> None:
 def _packed(outcomes: Outcomes, prefix: str, columns: dict[str, Any]) -> dict[str, Any]:
     """Add all arrays to `columns`, with a prefix; return the rest as a JSON-compatible dictionary."""
     kept: dict[str, Any] = {"instances": outcomes.instances, "nodes": outcomes.nodes}
-    kept |= {"groups": outcomes.groups, "bands": outcomes.bands}
+    kept |= {"groups": outcomes.groups, "bands": outcomes.bands, "ids": outcomes.ids}
     kept |= {f"predicted/{key}": column for key, column in outcomes.predicted.items()}
     kept |= {f"attributes/{key}": column for key, column in outcomes.attributes.items()}
     for kind in _BY_METRIC:
@@ -377,7 +381,7 @@ def _unpacked(
 ) -> Outcomes:
     mine = _below(prefix, columns)
     kinds = {"values": "f", "weights": "f", "predicted": "i", "instances": "i", "nodes": "i"}
-    kinds |= {"attributes": "U", "groups": "i", "bands": "i", "classes": "i", "folds": "i"}
+    kinds |= {"attributes": "U", "ids": "U", "groups": "i", "bands": "i", "classes": "i", "folds": "i"}
     for name, column in mine.items():
         kind = kinds.get(name.partition("/")[0])
         if kind is not None and (column.ndim != 1 or column.dtype.kind != kind):
@@ -411,6 +415,7 @@ def _unpacked(
         taxonomy=taxonomy,
         **{kind: {_key(k): column for k, column in _below(f"{kind}/", mine).items()} for kind in _BY_METRIC},
         groups=mine.get("groups"),
+        ids=mine.get("ids"),
         bands=mine.get("bands"),
         predicted=_below("predicted/", mine),
         attributes=_below("attributes/", mine),

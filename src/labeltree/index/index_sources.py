@@ -26,6 +26,8 @@ from labeltree.options.search import MakeIndexOptions
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
 from labeltree.runs.table_file_columns import as_texts, read_columns
+from labeltree.runs.table_taxonomies import taxonomy_of_tables
+from labeltree.runs.usual_columns import name_as_usual
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, load_taxonomy
 
 __all__ = ["index_embeddings", "index_run", "rows_of_embeddings", "rows_of_run", "rows_to_add"]
@@ -67,7 +69,7 @@ def index_embeddings(options: MakeIndexOptions) -> Index:
     where = path.absolute().with_suffix(".index") if options.out is None else options.out
     Index.check_free(where, overwrite=options.overwrite)
     path = Path(local_copy(path))
-    tree = _taxonomy_beside(path) if options.taxonomy is None else load_taxonomy(options.taxonomy)
+    tree = _tree_of_labels(path) if options.taxonomy is None else load_taxonomy(options.taxonomy)
     rows, table = rows_of_embeddings(path, tree)
     return Index.create(
         where,
@@ -158,7 +160,7 @@ def rows_of_embeddings(
         table = EmbeddingTable.load(path, taxonomy)
     else:
         table = translate(EmbeddingTable.load(path, own), own, taxonomy, "the taxonomy to read it in")
-    raw = parts.read_columns() if parts.exists() else read_columns(path)
+    raw = name_as_usual(parts.read_columns() if parts.exists() else read_columns(path))
     rows = IndexRows.from_table(table, space=space)
     texts = next(
         (as_texts(path, name, raw[name]).tolist() for name in ("texts", "text") if name in raw), None
@@ -218,12 +220,8 @@ def _geometry(table: EmbeddingTable) -> IndexGeometry:
     return names[table.geometry]
 
 
-def _taxonomy_beside(path: Path) -> Taxonomy:
-    parts, beside = PartFolder(path), path.with_suffix(".taxonomy.json")
-    if parts.exists():
-        return Taxonomy.from_file(parts.taxonomy)
-    if not path.is_file():
-        raise DataError(f"there are no embeddings at '{path}'")
-    if not beside.is_file():
-        raise DataError(f"nothing says which taxonomy the labels in '{path}' are of; name it with --taxonomy")
-    return Taxonomy.from_file(beside)
+def _tree_of_labels(path: Path) -> Taxonomy:
+    taxonomy = taxonomy_of_tables(path)
+    if not isinstance(taxonomy, Taxonomy):
+        raise DataError(f"the taxonomy of '{path}' is a DAG, and an index has a tree: name it, --taxonomy")
+    return taxonomy

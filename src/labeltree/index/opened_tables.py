@@ -19,6 +19,7 @@ from labeltree.index.index_sources import rows_of_embeddings
 from labeltree.inference.run_embeddings import run_tables
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
+from labeltree.runs.table_taxonomies import taxonomy_of_tables
 from labeltree.taxonomy import Taxonomy, load_taxonomy
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def open_table(
     Args:
         what: Where it is.
         taxonomy: File of the taxonomy, for embeddings; None = the one that `labeltree embed` has written
-            beside. A run and an index have their own.
+            beside, else the tree of the labels. A run and an index have their own.
         progress: Called while samples are embedded.
         verify: Read all files of a run's samples again.
 
@@ -80,18 +81,12 @@ def _read_embeddings(path: Path, taxonomy: str | Path | None = None) -> Embeddin
 
     Args:
         path: See `EmbeddingTable.load`.
-        taxonomy: File of the taxonomy; None = the one that `labeltree embed` has written beside.
+        taxonomy: File of the taxonomy; None = the one that `labeltree embed` has written beside, else the
+            tree of the labels.
     """
-    parts, beside = PartFolder(path), path.with_suffix(".taxonomy.json")
-    if taxonomy is None:
-        taxonomy = parts.taxonomy if parts.exists() else beside
-        if not Path(taxonomy).is_file():
-            raise DataError(
-                f"nothing says which taxonomy the labels in '{path}' are of; name it with --taxonomy"
-            )
-    tree = load_taxonomy(taxonomy)
+    tree = taxonomy_of_tables(path) if taxonomy is None else load_taxonomy(taxonomy)
     if not isinstance(tree, Taxonomy):
-        raise DataError(f"'{taxonomy}' is a DAG, and labels are judged in a tree")
+        raise DataError(f"'{taxonomy or path}' is a DAG, and labels are judged in a tree")
     rows, table = rows_of_embeddings(path, tree)
     paths = None if rows.paths is None else [path or "" for path in rows.paths]
     return _describe(table, list(rows.ids), tree, paths)

@@ -30,7 +30,8 @@ class CompareOptions(Options):
     taxonomy: Annotated[
         Place | None,
         Option(
-            "of the labels of embeddings tables; runs on another one are evaluated on it first, RUN/on-FILE",
+            "of the labels of embeddings tables (default: the tree of their labels); runs on another one are "
+            "evaluated on it first, RUN/on-FILE",
             metavar="FILE",
         ),
     ] = None

@@ -24,7 +24,7 @@ class SuspectsOptions(Options):
     taxonomy: Annotated[
         Place | None,
         Option(
-            "the taxonomy of those labels",
+            "the taxonomy of those labels; default: the one beside FILE, or the tree of the labels",
             "None = the one that `labeltree embed` has written beside",
             metavar="FILE",
         ),
@@ -71,7 +71,7 @@ class SuspectsOptions(Options):
 
     def check(self) -> None:
         if (self.what is None) == (self.embeddings is None):
-            raise self.refusal("name either a run or an index, or `embeddings` FILE with `taxonomy` FILE")
+            raise self.refusal("name either a run or an index, or `embeddings` FILE")
 
 
 def _depth(text: str) -> DepthRule | int:

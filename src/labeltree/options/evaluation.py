@@ -217,7 +217,7 @@ class EvaluateOptions(EvaluationSettings, Options):
         Option(
             "the taxonomy of the labels of embeddings; for a run, another one to be measured on (tree or "
             "DAG)",
-            "A folder of parts holds its own",
+            "Without it, that beside FILE or in the folder of parts, or else the tree of the labels",
             metavar="FILE",
         ),
     ] = None
@@ -292,7 +292,7 @@ class EvaluateOptions(EvaluationSettings, Options):
 
     def check(self) -> None:
         if (self.what is None) == (self.embeddings is None):
-            raise self.refusal("name either a run folder, or `embeddings` FILE with `taxonomy` FILE")
+            raise self.refusal("name either a run folder, or `embeddings` FILE")
         _ = self.settings
 
     @property

@@ -21,6 +21,7 @@ from labeltree.report.evaluation_case import Evaluated, EvaluationCase, evaluate
 from labeltree.report.next_steps import NextStep, suspects_step
 from labeltree.report.other_taxonomy import OtherTaxonomy
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
+from labeltree.runs.table_taxonomies import taxonomy_beside, taxonomy_of_tables
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, load_taxonomy
 
 __all__ = ["evaluate_embeddings", "group_equal_rows"]
@@ -29,11 +30,11 @@ __all__ = ["evaluate_embeddings", "group_equal_rows"]
 def evaluate_embeddings(options: EvaluateOptions) -> Evaluated:
     """Evaluate a table of embeddings of any model, or a folder of parts.
 
-    The files go to a folder beside it. Without a mapping what is certain is used, where the taxonomy of the
-    labels is known: a folder of parts holds it, and for a file it lies beside it, as `FILE.taxonomy.json`.
+    The files go to a folder beside it. Without a taxonomy, that of the labels is used, which a folder of
+    parts holds, and for a file lies beside it, as `FILE.taxonomy.json`; otherwise the labels make one.
+    Without a mapping what is certain is used, where the taxonomy of the labels is known.
 
     Raises:
-        OptionError: If there is no taxonomy.
         LabeltreeError: If the table or the taxonomy is missing, unreadable or invalid.
     """
     case = _open_case(options)
@@ -43,17 +44,10 @@ def evaluate_embeddings(options: EvaluateOptions) -> Evaluated:
 
 def _open_case(options: EvaluateOptions) -> EvaluationCase:
     embeddings, split = options.place, options.split
-    parts = PartFolder(embeddings)
-    file = options.taxonomy or (parts.taxonomy if parts.exists() else None)
-    if file is None:
-        raise options.refusal(
-            f"'{embeddings}' holds embeddings: name the taxonomy file of their labels, `taxonomy` FILE; "
-            "'labeltree taxonomy convert LABELS.txt FILE.json' makes one of a text file with a path a/b/c or "
-            "A > B > C on each line"
-        )
-    judge = load_taxonomy(file)
-    own, other = _taxonomy_of(embeddings), None
-    if options.mapping is not None or (own is not None and own != judge):
+    file, beside = options.taxonomy, taxonomy_beside(embeddings)
+    judge = taxonomy_of_tables(embeddings) if file is None else load_taxonomy(file)
+    own, other = None if beside is None else Taxonomy.from_file(beside), None
+    if file is not None and (options.mapping is not None or (own is not None and own != judge)):
         other = OtherTaxonomy.between(own, judge, options.mapping, file)
     labels = judge if other is None else other.labels
     by_name = own is None and other is not None
@@ -64,6 +58,10 @@ def _open_case(options: EvaluateOptions) -> EvaluationCase:
         rows, _ = rows_of_embeddings(embeddings, labels)
         corrections = CorrectionRounds.load(options.corrections).resolve(rows.ids, table.nodes, labels)
     said = [copies] if copies else []
+    cautions = list(said)
+    if file is None and beside is None:
+        said = [_say_made_of_labels(judge), *said]
+        cautions = [*cautions, *(said[:1] if judge.max_depth < 2 else [])]
     return EvaluationCase(
         name=embeddings.stem,
         table=table,
@@ -73,8 +71,8 @@ def _open_case(options: EvaluateOptions) -> EvaluationCase:
         split=split,
         corrections=corrections,
         other=other,
-        remarks=[partial(EvaluationResult.with_notes, last=said, cautions=said)],
-        steps=_suspects_steps(embeddings, own, judge, None if options.mapping else file),
+        remarks=[partial(EvaluationResult.with_notes, last=said, cautions=cautions)],
+        steps=_suspects_steps(embeddings, own, judge, file) if own or not options.mapping else [],
         shown={"group_column": options.group_column},
     )
 
@@ -93,8 +91,10 @@ def _suspects_steps(
     named = f"--embeddings {typed(embeddings)}"
     if own is not None and own != judge:
         return [suspects_step(named)]
-    if file is None or not isinstance(judge, Taxonomy):
+    if not isinstance(judge, Taxonomy):
         return []
+    if file is None:
+        return [suspects_step(named)]
     return [suspects_step(f"{named} --taxonomy {typed(file)}")]
 
 
@@ -146,9 +146,11 @@ def _folder_beside(embeddings: Path, *, corrected: bool) -> Path:
     return embeddings.with_name(f"{embeddings.stem}-corrected") if corrected else embeddings.with_suffix("")
 
 
-def _taxonomy_of(embeddings: Path) -> Taxonomy | None:
-    """The taxonomy that a table's numbers of nodes belong to, where it is known."""
-    parts, beside = PartFolder(embeddings), embeddings.with_suffix(".taxonomy.json")
-    if parts.exists():
-        return Taxonomy.from_file(parts.taxonomy)
-    return Taxonomy.from_file(beside) if beside.is_file() else None
+def _say_made_of_labels(taxonomy: AnyTaxonomy) -> str:
+    """A sentence on the taxonomy that was made of the labels of a table."""
+    if taxonomy.max_depth < 2:
+        return (
+            "The labels are names without paths, so that no class is nearer than another; --taxonomy FILE "
+            "names a tree"
+        )
+    return "The taxonomy is the tree of the labels, which are paths; --taxonomy FILE names another"

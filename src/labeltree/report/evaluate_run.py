@@ -246,8 +246,14 @@ def _are_usual(settings: EvaluationSettings) -> bool:
 
 def _same_samples(first: Source, second: Source, ours: EmbeddingTable, theirs: EmbeddingTable) -> bool:
     """Whether two sources and their tables hold the same samples, one by one, with the same taxonomy."""
-    return (
-        first.taxonomy == second.taxonomy
-        and torch.equal(ours.instances, theirs.instances)  # type: ignore[arg-type]
-        and bool(np.array_equal(first.sample_digests(), second.sample_digests()))
-    )
+    if first.taxonomy != second.taxonomy or not torch.equal(
+        ours.instances,  # type: ignore[arg-type]
+        theirs.instances,  # type: ignore[arg-type]
+    ):
+        return False
+    if bool(np.array_equal(first.sample_digests(), second.sample_digests())):
+        return True
+    of_vectors = "vector" in (*first.modalities, *second.modalities)
+    named = first.names is not None and first.sample_names() == second.sample_names()
+    alike = torch.equal(first.nodes, second.nodes) and np.array_equal(ours.split, theirs.split)
+    return of_vectors and named and alike

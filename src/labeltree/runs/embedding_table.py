@@ -27,6 +27,7 @@ from labeltree.runs.table_file_columns import (
     read_groups,
     read_nodes,
 )
+from labeltree.runs.usual_columns import name_as_usual
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = ["EmbeddingTable"]
@@ -373,7 +374,7 @@ class EmbeddingTable:
         the model), `depth_predictions` (n, l), `geometry`, `curvature`; `label_sets` (n, k); any other
         column of one text or number a row becomes one of the `attributes`; `aspects` (n, A) and
         `aspect_predictions` (n, A), which need the `aspect_taxonomies` that `save` writes. The singular of
-        each name is accepted too.
+        each name is accepted too, and so are the usual names of vectors and labels; see `name_as_usual`.
 
         Args:
             path: An `.npz` file, a `.parquet` file whose embedding columns are lists of numbers, or the
@@ -393,8 +394,8 @@ class EmbeddingTable:
         parts = PartFolder(path)
         if not path.is_file() and not parts.exists():
             raise DataError(f"no embeddings at '{path}'")
-        raw = parts.read_columns() if parts.exists() else read_columns(path)
-        given = dict(raw)  # under the names of the file
+        given = parts.read_columns() if parts.exists() else read_columns(path)
+        raw = name_as_usual(given)
         if group_column is not None:
             if np.asarray(raw.get(group_column)).ndim != 1:
                 raise no_group_column(path, given, group_column)

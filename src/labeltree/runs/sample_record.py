@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,9 +17,11 @@ from labeltree.errors import RunError
 from labeltree.safe_files import Reader, fits, read_arrays, value_from_json
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Changes", "SampleRecord"]
+__all__ = ["Changes", "NamedTwice", "SampleRecord"]
 
 Array = np.ndarray[Any, Any]
+NamedTwice = tuple[str, int]
+"""A name, and the number of earlier samples that have it, too."""
 
 _VERSION = 1
 _SHOWN = 3  # samples of each kind of change
@@ -186,6 +189,16 @@ class SampleRecord:
             for name, number in zip(self.names, numbers, strict=True)
         ]
 
+    def given_names(self) -> dict[int, NamedTwice] | None:
+        """Instance → the name that the data give the sample, with the number of earlier samples of that name.
+
+        None if samples have no names, or are named by their rows.
+        """
+        numbered = (re.fullmatch(r"(row|sample) \d+", name) for name in self.names or ("row 1",))
+        if all(numbered):
+            return None
+        return dict(zip(self.instances.tolist(), _keys(self.names), strict=True))
+
     def of(self, instances: Array) -> SampleRecord:
         """The record of the samples with these ids, with the same data set name."""
         return self.rows(np.flatnonzero(np.isin(self.instances, instances)))
@@ -321,7 +334,7 @@ def _encode(value: Any) -> Array | None:
     return None if value is None else np.frombuffer(json.dumps(value).encode(), np.uint8)
 
 
-def _keys(names: Sequence[str] | None) -> Iterator[tuple[str, int]]:
+def _keys(names: Sequence[str] | None) -> Iterator[NamedTwice]:
     """Each name with the number of its earlier occurrences."""
     seen: dict[str, int] = {}
     for name in names or ():

@@ -11,6 +11,7 @@ from labeltree.errors import DataError, RunError, typed
 from labeltree.evaluation.comparing.compare_outcomes import BY_STRATUM, compare
 from labeltree.evaluation.comparing.comparison import Comparison
 from labeltree.evaluation.comparing.gate import Gate, Verdict
+from labeltree.evaluation.comparing.pair_test_samples import pair_samples
 from labeltree.evaluation.comparing.result_text import comparison_csv, comparison_text
 from labeltree.evaluation.evaluate_table import evaluate
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes
@@ -18,7 +19,8 @@ from labeltree.evaluation.result import EvaluationResult
 from labeltree.options.comparison_options import CompareOptions
 from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
-from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.runs.table_taxonomies import taxonomy_of_tables
 from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
 
 __all__ = ["Compared", "compare_paths", "write_comparison"]
@@ -69,16 +71,17 @@ def compare_paths(methods: Mapping[str, Sequence[str | Path]], options: CompareO
     """
     split, progress, taxonomy = options.split, options.progress, options.taxonomy
     _check_different(methods)
-    judge = None if taxonomy is None else load_taxonomy(taxonomy)
+    judge = _judge(methods, taxonomy)
     read = {name: [_read(path, judge, split, progress) for path in paths] for name, paths in methods.items()}
     outcomes_of: list[tuple[str | Path, Outcomes]] = []
     for name, paths in methods.items():
         outcomes_of += zip(paths, [outcomes for outcomes, _ in read[name]], strict=True)
-    _check_same_samples(outcomes_of)
+    paired, notes = pair_samples(outcomes_of)
+    of_runs = iter(paired)
     if progress is not None:
         progress("comparing", 0, 0)
     result = compare(
-        {name: [outcomes for outcomes, _ in runs] for name, runs in read.items()},
+        {name: [next(of_runs) for _ in runs] for name, runs in read.items()},
         run_names={name: [str(path) for path in paths] for name, paths in methods.items()},
         classifiers={
             name: [None if of_run is None else of_run.main.classifier.name for _, of_run in runs]
@@ -93,10 +96,19 @@ def compare_paths(methods: Mapping[str, Sequence[str | Path]], options: CompareO
         permutations=options.permutations,
         seed=options.seed,
     )
+    result = replace(result, notes=[*result.notes[:1], *notes, *result.notes[1:]])
     results = {name: [of_run for _, of_run in runs if of_run is not None] for name, runs in read.items()}
     if any(of_run.split == "half" for runs in results.values() for of_run in runs):
         result = replace(result, notes=[*result.notes[:1], _HALF, *result.notes[1:]])
     return replace(write_comparison(result, options.out), results=results)
+
+
+def _judge(methods: Mapping[str, Sequence[str | Path]], taxonomy: str | Path | None) -> AnyTaxonomy | None:
+    """The taxonomy that is named, else that of the tables' labels; None where there is no table."""
+    tables = [path for paths in methods.values() for path in paths if Path(path).is_file()]
+    if taxonomy is not None:
+        return load_taxonomy(taxonomy)
+    return taxonomy_of_tables(*tables) if tables else None
 
 
 def _check_different(methods: Mapping[str, Sequence[str | Path]]) -> None:
@@ -112,34 +124,6 @@ def _check_different(methods: Mapping[str, Sequence[str | Path]]) -> None:
                     "itself; to see one run before and after a change of the taxonomy, 'labeltree evaluate "
                     "RUN', then 'labeltree evaluate RUN --taxonomy FILE', which prints both numbers"
                 )
-
-
-def _check_same_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> None:
-    """Check that a sample id stands for the same content in all runs that recorded sample contents.
-
-    Raises:
-        DataError: If it does not: the comparison would pair different samples.
-    """
-    first: tuple[str | Path, SampleRecord] | None = None
-    for path, outcomes in runs:
-        file = RunFolder(path).samples
-        if not file.is_file() and Path(path).name.startswith("on-"):  # a run on another taxonomy
-            file = RunFolder(Path(path).parent).samples
-        record = SampleRecord.load(file) if file.is_file() else None
-        if record is None or not record.has_contents:
-            continue
-        record = record.of(outcomes.instances)
-        if first is None:
-            first = (path, record)
-            continue
-        differ = first[1].different_contents(record)
-        if differ:
-            mine, theirs = differ[0]
-            raise DataError(
-                f"'{first[0]}' and '{path}' have different samples under the same ids, {len(differ)} of "
-                f"those that were evaluated: '{mine}' in the one is '{theirs}' in the other, or holds "
-                "something else there; compare runs on the same data"
-            )
 
 
 def write_comparison(result: Comparison, out: str | Path) -> Compared:
@@ -158,10 +142,7 @@ def _read(
     """The outcomes, and the whole result where it can be read."""
     path = Path(path)
     if path.is_file():
-        if taxonomy is None:
-            raise DataError(
-                f"'{path}' is an embeddings table: name the taxonomy of its labels, --taxonomy FILE"
-            )
+        assert taxonomy is not None
         table = EmbeddingTable.load(path, taxonomy)
         result = evaluate(
             table,

@@ -69,17 +69,19 @@ def common_samples(
     if not shared:
         raise DataError(
             f"the runs of {', '.join(map(repr, methods))} have no test sample in common (samples are told by "
-            f"their instance ids): they cannot be compared"
+            f"their ids, or else by their rows): they cannot be compared"
         )
     places = [np.array([known[key] for key in shared], dtype=np.int64) for known in rows]
     reference = first.nodes[places[0]]
     for (name, run), place in zip(runs, places, strict=True):
         different = np.flatnonzero(run.nodes[place] != reference)
         if len(different):
-            sample = shared[int(different[0])][0]
+            sample: int | str = shared[int(different[0])][0]
+            if run.ids is not None:
+                sample = f"'{run.ids[place[different[0]]]}'"
             raise DataError(
                 f"{len(different)} samples have other labels in '{name}' than in '{first_name}', one of them "
-                f"instance {sample}: these are not the same samples"
+                f"{'sample' if run.ids is not None else 'instance'} {sample}: these are not the same samples"
             )
     groups = None
     for (_, run), place in zip(runs, places, strict=True):

@@ -1,0 +1,144 @@
+"""Which test samples of several runs are the same: by their ids, or else by their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from labeltree.errors import DataError
+from labeltree.evaluation.outcomes import Outcomes
+from labeltree.runs import RunFolder, SampleRecord
+from labeltree.runs.sample_record import NamedTwice
+
+__all__ = ["pair_samples"]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The outcomes of a run or a table, and what is known of their samples.
+
+    Attributes:
+        place: Where it lies.
+        outcomes: The outcomes.
+        record: The samples that were evaluated, with contents; None if they were not recorded.
+        names: Instance → the id of the sample, as `SampleRecord.given_names`; None if samples have no ids.
+    """
+
+    place: str
+    outcomes: Outcomes
+    record: SampleRecord | None
+    names: dict[int, NamedTwice] | None
+
+    def renumbered(self, numbers: dict[NamedTwice, int]) -> _Run:
+        """The same with the numbers that `numbers` has for the samples' ids; new ids are added to it."""
+        assert self.names is not None
+        of = {instance: numbers.setdefault(name, len(numbers)) for instance, name in self.names.items()}
+        record, outcomes = self.record, self.outcomes
+        return _Run(
+            self.place,
+            replace(outcomes, instances=_through(of, outcomes.instances)),
+            None if record is None else replace(record, instances=_through(of, record.instances)),
+            {of[instance]: name for instance, name in self.names.items()},
+        )
+
+    def with_ids(self) -> Outcomes:
+        """The outcomes with the ids of their samples, for messages."""
+        if self.names is None:
+            return self.outcomes
+        ids = np.array([self.names[one][0] for one in self.outcomes.instances.tolist()], dtype=str)
+        return replace(self.outcomes, ids=ids)
+
+
+def pair_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> tuple[list[Outcomes], list[str]]:
+    """Give the same samples of all runs the same numbers, and say what that rests on if contents differ.
+
+    Samples with ids are paired by these, wherever they stand; others by their rows. Contents that were
+    recorded must agree, unless they are another form of the same samples: the vectors of another encoder,
+    texts from another column of the same table, images beside vectors.
+
+    Returns:
+        The outcomes in the order of the runs, and notes.
+
+    Raises:
+        DataError: If runs have different samples under the same ids: the comparison would pair them.
+    """
+    known = [_open(path, outcomes) for path, outcomes in runs]
+    named = all(one.names is not None for one in known)
+    if named and not all(_are_alike(known[0], one) for one in known[1:]):
+        numbers: dict[NamedTwice, int] = {}
+        known = [one.renumbered(numbers) for one in known]
+    notes = dict.fromkeys(note for one in known[1:] for note in _check_contents(known[0], one, named=named))
+    return [one.with_ids() for one in known], list(notes)
+
+
+def _open(path: str | Path, outcomes: Outcomes) -> _Run:
+    file = RunFolder(path).samples
+    if not file.is_file() and Path(path).name.startswith("on-"):  # a run on another taxonomy
+        file = RunFolder(Path(path).parent).samples
+    record = SampleRecord.load(file) if file.is_file() else None
+    if record is not None and record.has_contents:
+        record = record.of(outcomes.instances)
+        return _Run(str(path), outcomes, record, record.given_names())
+    if outcomes.ids is None:
+        return _Run(str(path), outcomes, None, None)
+    rows = np.unique(outcomes.instances, return_index=True)[1]
+    seen: dict[str, int] = {}
+    names: dict[int, NamedTwice] = {}
+    for row in np.sort(rows).tolist():
+        name = str(outcomes.ids[row])
+        names[int(outcomes.instances[row])] = name, seen.get(name, 0)
+        seen[name] = seen.get(name, 0) + 1
+    return _Run(str(path), outcomes, None, names)
+
+
+def _are_alike(first: _Run, other: _Run) -> bool:
+    """Whether samples of the same number have the same content, or the same id where that is not known."""
+    if first.record is not None and other.record is not None:
+        return not first.record.different_contents(other.record)
+    assert first.names is not None
+    assert other.names is not None
+    return all(first.names.get(instance, name) == name for instance, name in other.names.items())
+
+
+def _check_contents(first: _Run, other: _Run, *, named: bool) -> list[str]:
+    """A note if samples are paired whose contents differ; see `pair_samples` for the error."""
+    if first.record is None or other.record is None:
+        return []
+    differ = first.record.different_contents(other.record)
+    if not differ:
+        return []
+    both = f"'{first.place}' and '{other.place}'"
+    if not _are_other_forms(first.record, other.record):
+        mine, theirs = differ[0]
+        raise DataError(
+            f"{both} have different samples under the same ids, {len(differ)} of "
+            f"those that were evaluated: '{mine}' in the one is '{theirs}' in the other, or holds "
+            "something else there; compare runs on the same data"
+        )
+    if named:
+        return [f"Samples are paired by their ids: {both} read them in other forms, with the same labels."]
+    if first.record.num_data != other.record.num_data:
+        counts = f"{first.record.num_data:,} and {other.record.num_data:,}"
+        raise DataError(
+            f"which samples of {both} are the same is not known: their data have {counts} rows of different "
+            "contents, and no ids in common. Write the same ids in both, in a column 'id', and train again"
+        )
+    return [
+        f"Samples are paired by their rows: {both} read as many, with the same labels, in other forms; "
+        "a column 'id' in both would make sure of it."
+    ]
+
+
+def _are_other_forms(first: SampleRecord, other: SampleRecord) -> bool:
+    """Whether contents may differ although the samples are the same: they are read in another form."""
+    if first.modalities != other.modalities or "vector" in first.modalities:
+        return True
+    columns = [record.columns.get("texts", ()) for record in (first, other)]
+    return "text" in first.modalities and columns[0] != columns[1] and first.data == other.data
+
+
+def _through(numbers: dict[int, int], instances: np.ndarray) -> np.ndarray:
+    return np.array([numbers[one] for one in instances.tolist()], dtype=np.int64)

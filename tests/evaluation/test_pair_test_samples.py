@@ -1,0 +1,115 @@
+"""Which samples of several runs are the same: by ids where there are some, by rows otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from labeltree.errors import DataError
+from labeltree.evaluation import EvaluationSettings, evaluate, save_outcomes
+from labeltree.evaluation.comparing.compare_runs import Compared, compare_paths
+from labeltree.options.comparison_options import CompareOptions
+from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak"), ("plant", "elm")])
+N = 80
+ORDER = np.random.default_rng(3).permutation(N)
+
+
+def _evaluated(
+    place: Path,
+    *,
+    noise: float,
+    ids: Sequence[str] | None,
+    order: np.ndarray | None = None,
+    recorded: bool = True,
+    **columns: object,
+) -> Path:
+    """A folder with the outcomes of a run on vectors: the same samples, in some order, at some noise."""
+    order = np.arange(N) if order is None else order
+    nodes = TREE.leaves.repeat(N // 4)
+    generator = torch.Generator().manual_seed(int(noise * 10))
+    points = torch.eye(TREE.num_nodes)[nodes] + noise * torch.randn(N, TREE.num_nodes, generator=generator)
+    split = np.where(np.arange(N) // 4 % 2 == 0, "train", "test")
+    points, nodes, split = points[order], nodes[order], split[order]
+    named = None if ids is None else np.array(ids)[order]
+    table = EmbeddingTable(points, nodes, split, ids=None if recorded else named)
+    outcomes = evaluate(table, TREE, name="run", settings=EvaluationSettings(resamples=0)).outcomes
+    folder = RunFolder(place)
+    folder.path.mkdir()
+    save_outcomes(folder.outcomes, outcomes)
+    names = [f"row {row + 1}" for row in range(N)] if named is None else named.tolist()
+    if recorded:
+        SampleRecord(
+            instances=np.arange(N),
+            nodes=nodes.numpy(),
+            split=split,
+            names=names,
+            digests=points.numpy().view(np.uint8)[:, :16].copy(),
+            given_split=split,
+            **{"data": place.name, "num_data": N, "modalities": ("vector",), **columns},  # type: ignore[arg-type]
+        ).save(folder.samples)
+    return place
+
+
+def _compare(*places: Path) -> Compared:
+    methods = {place.name: [place] for place in places}
+    options = CompareOptions(methods, out=places[0].parent / "compared", resamples=99, permutations=99)
+    return compare_paths(methods, options)
+
+
+IDS = [f"img{number:03d}" for number in range(N)]
+
+
+def test_vectors_of_two_encoders_are_the_same_samples_if_their_ids_are(tmp_path: Path) -> None:
+    first = _evaluated(tmp_path / "a", noise=0.9, ids=IDS)
+    other = _evaluated(tmp_path / "b", noise=0.3, ids=IDS)
+    done = _compare(first, other)
+    assert done.result.samples == N // 2
+    assert any("paired by their ids" in note for note in done.result.notes)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_ids_are_found_in_any_order(tmp_path: Path, recorded: bool) -> None:
+    """By rows, samples of other classes would be compared."""
+    first = _evaluated(tmp_path / "a", noise=0.9, ids=IDS, recorded=recorded)
+    there = _evaluated(tmp_path / "b", noise=0.3, ids=IDS, recorded=recorded)
+    moved = _evaluated(tmp_path / "c", noise=0.3, ids=IDS, recorded=recorded, order=ORDER)
+    metrics = [_compare(first, other).result.metric("prototype_top1") for other in (there, moved)]
+    pairs = [metric.differences[name] for metric, name in zip(metrics, "bc", strict=True)]
+    assert pairs[0].value == pytest.approx(pairs[1].value)
+    assert pairs[0].p == pytest.approx(pairs[1].p)
+
+
+def test_another_label_of_an_id_is_named(tmp_path: Path) -> None:
+    first = _evaluated(tmp_path / "a", noise=0.9, ids=IDS)
+    swapped = [*IDS[:4], IDS[5], IDS[4], *IDS[6:]]
+    other = _evaluated(tmp_path / "b", noise=0.3, ids=swapped)
+    with pytest.raises(DataError, match=r"2 samples have other labels.*'img004'.*not the same samples"):
+        _compare(first, other)
+
+
+def test_vectors_without_ids_are_paired_by_rows_if_there_are_as_many(tmp_path: Path) -> None:
+    first = _evaluated(tmp_path / "a", noise=0.9, ids=None)
+    other = _evaluated(tmp_path / "b", noise=0.3, ids=IDS)
+    done = _compare(first, other)
+    assert any("paired by their rows" in note and "column 'id'" in note for note in done.result.notes)
+    fewer = _evaluated(tmp_path / "c", noise=0.3, ids=None, num_data=N - 1)
+    with pytest.raises(DataError, match=r"80 and 79 rows.*a column 'id'"):
+        _compare(first, fewer)
+
+
+def test_other_texts_under_the_same_rows_need_another_column_of_one_table(tmp_path: Path) -> None:
+    """Titles and descriptions of one table are forms of its samples; two tables with one column are not."""
+    texts = {"modalities": ("text",), "data": "products"}
+    first = _evaluated(tmp_path / "a", noise=0.9, ids=None, **texts, columns={"texts": ("title",)})
+    other = _evaluated(tmp_path / "b", noise=0.3, ids=None, **texts, columns={"texts": ("description",)})
+    assert any("paired by their rows" in note for note in _compare(first, other).result.notes)
+    same = _evaluated(tmp_path / "c", noise=0.3, ids=None, **texts, columns={"texts": ("title",)})
+    with pytest.raises(DataError, match="different samples under the same ids"):
+        _compare(first, same)
