@@ -291,8 +291,8 @@ def _warn_of_answers(splits: Mapping[str, SplitSummary]) -> list[str]:
     of = "validation" if name == "val" else name
     unit = "sample" if held.groups is None else "group"
     return [
-        f"only {say_count(count, f'{of} {unit}')}: too few for {listed}; {remedy}, or 'labeltree calibrate RUN --data DATA' "
-        "on other labelled samples"
+        f"only {say_count(count, f'{of} {unit}')}: too few for {listed}; {remedy}, or "
+        "'labeltree calibrate RUN --data DATA' on other labelled samples"
     ]
 
 

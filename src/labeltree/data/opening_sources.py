@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
+from labeltree.counted_nouns import say_count
 from labeltree.data.biology.rank_gaps import Gaps
 from labeltree.data.correction_rounds import CorrectionFiles, CorrectionRounds
 from labeltree.data.folders import open_folder
@@ -25,7 +26,7 @@ from labeltree.errors import DataError
 from labeltree.file_kinds import TABLE_SUFFIXES, VECTOR_SUFFIXES, is_table_file
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
-from labeltree.taxonomy.naming import plural, some
+from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import MissingNames
 from labeltree.taxonomy.versions.between_versions import (
     LabelsOfBoth,
@@ -223,7 +224,7 @@ def _open_both_versions(
     notes = [*source.notes, labels.sentence()]
     if bool(nothing.any()):
         notes.append(
-            f"{plural(int(nothing.sum()), 'sample has', 'samples have')} no label any more, because the "
+            f"{say_count(int(nothing.sum()), 'sample has', 'samples have')} no label any more, because the "
             f"mapping removes their classes and nothing but the root is left above: {some(labels.lost(), 3)}"
         )
     tree = new if source.taxonomy == new else source.taxonomy

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.decisions.calibration_error import DepthCalibration, calibration_by_depth, measure_calibration
 from labeltree.decisions.calibrators import (
     Calibration,
@@ -94,7 +95,7 @@ class CalibrationCheck:
 
     def _few(self, what: str) -> str:
         """What was done with too few samples to measure a calibration error."""
-        few = f"{self.samples} labelled sample{'s' * (self.samples != 1)}"
+        few = say_count(self.samples, "labelled sample")
         if not math.isnan(self.softened):
             return (
                 f"The probabilities are softened by one temperature, {self.softened:.3g}: {few}, too few for "

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.data.source import CALIB, SPLIT_NAMES, SPLITS, UNSEEN
 from labeltree.errors import DataError
 from labeltree.evaluation.fewest_samples import FEW, FEW_CASES, few_note
@@ -19,7 +20,6 @@ from labeltree.options.evaluation import EvaluationSettings
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import finest_labels, shared_depth, shared_note
-from labeltree.taxonomy.naming import plural
 
 __all__ = [
     "GROUPS",
@@ -236,7 +236,7 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
         )
     if counts["left out: no label"]:
         samples.cautions.append(
-            plural(
+            say_count(
                 counts["left out: no label"],
                 "sample without a label below the root was left out.",
                 "samples without a label below the root were left out.",
@@ -253,8 +253,8 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
         )
     if counts["labelled only coarsely"]:
         samples.cautions.append(
-            f"{plural(counts['labelled only coarsely'], 'sample is', 'samples are')} labelled only coarsely, "
-            "with a node that other samples divide further. Such samples count in the accuracy at the depths "
+            f"{say_count(counts['labelled only coarsely'], 'sample is', 'samples are')} labelled only "
+            "coarsely, with a node that other samples divide further. Such samples count in the accuracy at the depths "
             "that their label decides, and in the means of the nodes above them; top-1, violations and "
             "retrieval leave them out."
         )
@@ -275,8 +275,8 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
             notes.extend(samples.cautions)
         else:
             notes.append(
-                f"{plural(len(unseen), 'test sample belongs', 'test samples belong')} to "
-                f"{plural(len(torch.unique(unseen)), 'class', 'classes')} without any training sample: no "
+                f"{say_count(len(unseen), 'test sample belongs', 'test samples belong')} to "
+                f"{say_count(len(torch.unique(unseen)), 'class', 'classes')} without any training sample: no "
                 "classifier can name such samples, and they count as errors."
             )
     if len(samples.train) < train:

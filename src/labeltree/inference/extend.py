@@ -56,7 +56,7 @@ from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import finest_labels
-from labeltree.taxonomy.naming import join_path, plural, some
+from labeltree.taxonomy.naming import join_path, some
 
 __all__ = [
     "HELD_FROM",
@@ -319,11 +319,11 @@ def _open(
     if not bool(keeps.all()):
         trained = "that the run was trained on"
         forms = f"sample {trained} was left out.", f"samples {trained} were left out."
-        notes.append(plural(int((~keeps).sum()), *forms))
+        notes.append(say_count(int((~keeps).sum()), *forms))
     source, seen = source.subset(keeps.nonzero()[:, 0]), seen[keeps]
     if bool(seen.any()):
         notes.append(
-            plural(
+            say_count(
                 int(seen.sum()),
                 "sample that the run was trained on has a new class here: it was learned from, and is not "
                 "held out.",
@@ -414,13 +414,13 @@ def _to_learn(
     fit = torch.isin(there, classes) | (finest[there] & (~old[there] | taxonomy.is_leaf[there]))
     notes = []
     if len(labelled) < len(table):
-        have = plural(len(table) - len(labelled), "sample has", "samples have")
+        have = say_count(len(table) - len(labelled), "sample has", "samples have")
         were = "was" if len(table) - len(labelled) == 1 else "were"
         notes.append(f"{have} no label, or several, and {were} left out.")
     coarse = labelled.nodes[~torch.isin(labelled.nodes, there[fit])]
     if len(coarse):
         names = some([taxonomy.path_name(node) for node in torch.unique(coarse).tolist()])
-        are = plural(len(coarse), "sample is", "samples are")
+        are = say_count(len(coarse), "sample is", "samples are")
         notes.append(f"{are} labelled {names}, above any class: not learned from.")
     if not bool(fit.any()):
         raise DataError("all labels of the data lie above the classes of the run; give finer ones")

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 
 from labeltree.metrics.catalogue import Metric, find_metric, is_larger_better
-from labeltree.taxonomy.naming import plural
 
 __all__ = [
     "ASPECTS",

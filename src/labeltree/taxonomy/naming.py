@@ -20,7 +20,6 @@ __all__ = [
     "name_siblings_apart",
     "near_names",
     "nearest_hint",
-    "plural",
     "repeated_siblings",
     "short_name",
     "some",
@@ -268,8 +267,3 @@ def nearest_hint(name: str, names: Iterable[str]) -> str:
     if near:
         return f"nearest: {', '.join(map(repr, near))}"
     return f"there are {some(names, 3)}" if names else ""
-
-
-def plural(count: int, one: str, many: str | None = None) -> str:
-    """`1 class`, `2 classes`: a count with its noun, or with more words that agree with it."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

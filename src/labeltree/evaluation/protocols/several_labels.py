@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.errors import DataError
 from labeltree.evaluation.fewest_samples import FEW, few_note
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.representations import Reading
 from labeltree.evaluation.sample_columns import Column
 from labeltree.metrics.functional import nearest_labels, set_retrieval
-from labeltree.taxonomy.naming import plural
 
 __all__ = ["label_sets_protocol"]
 
@@ -80,8 +80,8 @@ def _notes(several: int, count: int, coarse: int) -> list[str]:
         notes.append(few_note(several, "What is said of samples with several labels"))
     if coarse:
         notes.append(
-            f"{plural(coarse, 'sample has', 'samples have')} a label that other samples divide further, and "
-            "which counts in hierarchical precision and recall alone."
+            f"{say_count(coarse, 'sample has', 'samples have')} a label that other samples divide further, "
+            "and which counts in hierarchical precision and recall alone."
         )
     return notes
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from torch import Tensor
 
 from labeltree.atomic import atomic_write, write_text
+from labeltree.counted_nouns import say_count
 from labeltree.data.given_columns import GivenColumns, plain_value
 from labeltree.decisions.answers import Answers, answer_scores
 from labeltree.decisions.drift import Drift
@@ -180,7 +181,7 @@ class Answered:
         nothing = self.answers.nodes == 0
         none, n = int(nothing.sum()), len(self.answers)
         given, cut = n - none, int((self.answers.cut & ~nothing).sum())
-        said = f"{given} answer{'s' * (given != 1)} ({self.asked})"
+        said = f"{say_count(given, 'answer')} ({self.asked})"
         if given == 1 and cut:
             said += ", coarser than the classes"
         elif given > 1:
