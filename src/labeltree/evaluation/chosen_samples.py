@@ -254,9 +254,9 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
     if counts["labelled only coarsely"]:
         samples.cautions.append(
             f"{say_count(counts['labelled only coarsely'], 'sample is', 'samples are')} labelled only "
-            "coarsely, with a node that other samples divide further. Such samples count in the accuracy at the depths "
-            "that their label decides, and in the means of the nodes above them; top-1, violations and "
-            "retrieval leave them out."
+            "coarsely, with a node that other samples divide further. Such samples count in the accuracy at "
+            "the depths that their label decides, and in the means of the nodes above them; top-1, "
+            "violations and retrieval leave them out."
         )
         notes.append(samples.cautions[-1])
     if len(unseen):
