@@ -220,3 +220,21 @@ def test_codes_of_classes_are_no_vectors(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text(text, encoding="utf-8")
     tree = open_taxonomy(str(tmp_path / "labels.csv"))[0]
     assert sorted(tree.names) == ["built", "flat", "road", "root", "walk", "wall"]
+
+
+def test_columns_of_names_in_the_taxonomy_are_the_labels(tmp_path: Path) -> None:
+    """Whatever they are called; without the taxonomy an error asks for them."""
+    tree = Taxonomy.from_paths([("animal", "bird"), ("animal", "fish"), ("vehicle", "truck")])
+    (tmp_path / "s.csv").write_text(
+        "text,kind,thing,colour\nrobin,animal,bird,red\nscales,animal,fish,red\nlorry,vehicle,truck,blue\n"
+        * 2
+    )
+    with pytest.raises(DataError, match="no column for labels that is known by its name"):
+        open_source(tmp_path / "s.csv")
+    source = open_source(tmp_path / "s.csv", taxonomy=tree)
+    assert source.nodes.tolist()[:3] == tree.encode(["bird", "fish", "truck"]).tolist()
+    assert any(
+        "the column thing is read as labels: all values are names in the taxonomy" in n for n in source.notes
+    )
+    with pytest.raises(DataError, match="no column for labels that is known by its name"):
+        open_source(tmp_path / "s.csv", taxonomy=Taxonomy.from_paths([("plant", "oak"), ("plant", "elm")]))

@@ -18,6 +18,7 @@ from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.table_columns import Cells, DataTable
 from labeltree.data.tables.fill_down import fill_setting, find_outlined, outlined_words, repeat_codes
 from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.column_names import LABELS, letters, usual_labels
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
@@ -79,6 +80,7 @@ def find_label_columns(
     nest: bool = True,
     gaps: Gaps | None = None,
     spare: Collection[str] = (),
+    taxonomy: Taxonomy | None = None,
 ) -> LabelColumns:
     """Find the columns of the labels: the chosen ones, or columns with a usual name.
 
@@ -98,6 +100,8 @@ def find_label_columns(
         gaps: How gaps are bridged. If they are, a column with a few gaps may be a depth.
         spare: Columns in `taken` that may be labels, too, such as those that are kept with the samples: one
             with a usual name is the label if no other column is.
+        taxonomy: The taxonomy of the labels, if it is known: without a column with a usual name, the columns
+            of which every value is called so there are the labels.
 
     Raises:
         DataError: If there is no label column.
@@ -129,11 +133,29 @@ def find_label_columns(
     if base is None:
         base = table.usual(usual_labels(table.columns), taken)
         base = None if base is not None and _is_measure(table, base) else base
+    if base is None and taxonomy is not None and (chain := _named_in(table, taken, taxonomy)):
+        said = "the column" if len(chain) == 1 else "the columns"
+        note = f"{said} {' > '.join(chain)} {'is' if len(chain) == 1 else 'are'} read as labels"
+        return LabelColumns(chain, (f"{note}: all values are names in the taxonomy",))
     if base is None:
         raise _no_label(table, taken, groups)
     if not nest:
         return LabelColumns([base], _note_outlined(find_outlined(table, [base])))
     return _find_nested(table, base, taken, groups, gaps)
+
+
+def _named_in(table: DataTable, taken: Collection[str], taxonomy: Taxonomy) -> list[str]:
+    """The longest chain of columns whose values are names in a taxonomy; its finest, if that is enough."""
+    columns = [
+        column
+        for column in _candidates(table, taken)
+        if column.texts
+        and all(taxonomy.candidates(text) for text in column.texts if plain_name(text) not in PLACEHOLDERS)
+    ]
+    chain = _longest(columns)
+    if chain and all(len(taxonomy.candidates(text)) == 1 for text in chain[-1].texts):
+        chain = chain[-1:]
+    return [column.name for column in chain]
 
 
 def _are_of_organisms(by_rank: Mapping[str, _Column]) -> bool:

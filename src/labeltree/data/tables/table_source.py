@@ -375,6 +375,7 @@ def open_data_table(
                 nest=taxonomy is None,
                 gaps=gaps,
                 spare={*taken["kept"], *taken["groups"], *given.get("samples", ())},
+                taxonomy=taxonomy,
             )
         if of_samples is not None:
             of_samples.check_alike(whole, {column for columns in taken.values() for column in columns})

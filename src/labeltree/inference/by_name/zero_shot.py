@@ -111,7 +111,7 @@ def answer_by_names(options: ZeroShotOptions, taxonomy: Taxonomy) -> Answered:
         given=named.given,
         one_each=named.one_each,
         classifier=_sentence(by_name, scores, labels),
-        rests_on=_rests_on(rule, options),
+        rests_on=_rests_on(rule, options, _first_guesses(by_name.classes, scores, labels)),
         about={
             "encoder": space.name,
             "taxonomy": taxonomy.digest,
@@ -123,26 +123,28 @@ def answer_by_names(options: ZeroShotOptions, taxonomy: Taxonomy) -> Answered:
 
 
 def _sentence(by_name: NameClassifier, scores: Tensor, labels: Tensor | None) -> str:
-    classes = by_name.classes
-    said = f"The names of {len(classes):,} classes answer, as '{by_name.space.name}' reads them"
+    said = f"The names of {len(by_name.classes):,} classes answer, as '{by_name.space.name}' reads them"
+    return f"{said}.{_first_guesses(by_name.classes, scores, labels)}"
+
+
+def _first_guesses(classes: ClassNodes, scores: Tensor, labels: Tensor | None) -> str:
+    """How often the most probable class is right, at any depth; empty without labels."""
     if labels is None or not bool((judged := classes.judges(labels)).any()):
-        return f"{said}."
+        return ""
     first = classes.nodes[scores[judged].argmax(1)]
     right = holds_truth(labels[judged], first, classes.taxonomy)
     at = accuracy_by_depth(first, labels[judged], classes.taxonomy).tolist()
     depths = ", ".join(f"{each:.1%} at depth {depth}" for depth, each in enumerate(at, 1) if each == each)
-    return (
-        f"{said}; the first guess is right for {float(right.double().mean()):.1%} of the labelled samples "
-        f"({depths})."
-    )
+    share = float(right.double().mean())
+    return f" The first guess is right for {share:.1%} of the labelled samples ({depths})."
 
 
-def _rests_on(rule: DecisionRule | None, options: ZeroShotOptions) -> str:
+def _rests_on(rule: DecisionRule | None, options: ZeroShotOptions, first: str) -> str:
     if rule is not None:
         return PromiseSamples.of(rule, "other", source=str(options.calibrate)).sentence
     return (
         "Nothing is promised: without labelled samples (--calibrate DATA) no answer is finer than the root, "
-        "and the probabilities of guesses are not calibrated."
+        f"and the probabilities of guesses are not calibrated.{first}"
     )
 
 
