@@ -225,10 +225,8 @@ def test_codes_of_classes_are_no_vectors(tmp_path: Path) -> None:
 def test_columns_of_names_in_the_taxonomy_are_the_labels(tmp_path: Path) -> None:
     """Whatever they are called; without the taxonomy an error asks for them."""
     tree = Taxonomy.from_paths([("animal", "bird"), ("animal", "fish"), ("vehicle", "truck")])
-    (tmp_path / "s.csv").write_text(
-        "text,kind,thing,colour\nrobin,animal,bird,red\nscales,animal,fish,red\nlorry,vehicle,truck,blue\n"
-        * 2
-    )
+    rows = "robin,animal,bird,red\nscales,animal,fish,red\nlorry,vehicle,truck,blue\n"
+    (tmp_path / "s.csv").write_text(f"text,kind,thing,colour\n{rows * 2}")
     with pytest.raises(DataError, match="no column for labels that is known by its name"):
         open_source(tmp_path / "s.csv")
     source = open_source(tmp_path / "s.csv", taxonomy=tree)
