@@ -14,7 +14,7 @@ from labeltree.decisions.conformal import share_of_groups
 from labeltree.decisions.promise_samples import kept_for_probabilities
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import promise_rows
-from labeltree.evaluation.protocol_inputs import Inputs
+from labeltree.evaluation.search_and_answer_columns import Inputs
 
 __all__ = ["class_scores", "fit_rule_to_rows", "split_for_calibration"]
 
