@@ -38,10 +38,10 @@ from labeltree.models import ProjectionHead, build_encoder
 from labeltree.runs import RunFolder
 from labeltree.sampling import HierarchicalBatchSampler
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.label_columns_of_batch import training_labels
 from labeltree.training.recipe import Recipe
 from labeltree.training.records.record import begin_run
 from labeltree.training.records.same_samples import check_samples
+from labeltree.training.training_labels import training_labels
 
 BATCH = 256
 Result = TypeVar("Result")

@@ -22,7 +22,7 @@ import torch
 from PIL import Image
 
 import labeltree as lt
-from labeltree.training.length import batch_size_for, steps_of
+from labeltree.training.training_length import batch_size_for, steps_of
 
 STEPS = (100, 300, 1000)
 SEEDS = (0, 1, 2)

@@ -21,10 +21,10 @@ from harness import Results, Row, Size, Table, choose, main
 from inputs import balanced
 from labeltree.decisions import ClassNodes, Promise, fit_rule
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
-from labeltree.evaluation.protocol_inputs import answer_columns
 from labeltree.evaluation.reported_nodes import NodeIntervals
 from labeltree.evaluation.result import ProtocolResult
 from labeltree.evaluation.sample_columns import ResamplingUnits, estimate
+from labeltree.evaluation.search_and_answer_columns import answer_columns
 from labeltree.evaluation.statistics import (
     Bootstrap,
     GroupSums,

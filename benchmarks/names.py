@@ -31,7 +31,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from labeltree.decisions.names import NameEvidence, name_prototypes, shrink_to_means, weigh_names
+from labeltree.decisions.prototypes_from_names import (
+    NameEvidence,
+    name_prototypes,
+    shrink_to_means,
+    weigh_names,
+)
 from labeltree.metrics.functional import hierarchical_f1
 from labeltree.models.name_space import open_name_space
 from labeltree.runs import EmbeddingTable, RunFolder

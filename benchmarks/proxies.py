@@ -21,7 +21,7 @@ from labeltree.losses import CrossEntropyLoss, NormalisedSoftmaxLoss, TreeProxyL
 from labeltree.models import build_encoder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.objective import Objective
-from labeltree.training.reading import make_recipe
+from labeltree.training.read_recipes import make_recipe
 from peak import forget_peak, resident
 
 ROWS, DIM = 256, 128

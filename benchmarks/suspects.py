@@ -103,7 +103,7 @@ def trained(source: Source, seed: int, epochs: int) -> tuple[Tensor, Tensor, str
 
     from labeltree.inference.run_embeddings import embed_source
     from labeltree.training.experiment import prepare
-    from labeltree.training.reading import make_recipe
+    from labeltree.training.read_recipes import make_recipe
 
     recipe = make_recipe(
         {"data": source.name, "objective": "supcon", "epochs": epochs, "seed": seed, "val": 0.05}

@@ -10,7 +10,7 @@ import torch
 import labeltree as lt
 from labeltree.evaluation import EvaluationResult
 from labeltree.report.evaluation_case import Evaluated
-from labeltree.training.reading import make_recipe
+from labeltree.training.read_recipes import make_recipe
 
 pytestmark = pytest.mark.slow
 

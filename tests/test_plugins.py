@@ -52,7 +52,7 @@ def fails(inputs, options):
 """,
     "their_encoders.py": """
 from labeltree.models import register_encoder
-from labeltree.models.small import small_conv
+from labeltree.models.small_image_encoders import small_conv
 
 @register_encoder("theirs", summary="of another package")
 def theirs(channels, image_size):

@@ -55,7 +55,7 @@ ROOMS = (
         (
             "labeltree.training.registry",
             "labeltree.training.recipe",
-            "labeltree.training.reading",
+            "labeltree.training.read_recipes",
             "labeltree.training.fit",
         ),
     ),

@@ -26,7 +26,7 @@ from labeltree.inference.run_embeddings import embed_source
 from labeltree.metrics.functional import class_prototypes
 from labeltree.studies.named_data.emoji import HOME, fetch_emoji
 from labeltree.training.fit import train
-from labeltree.training.reading import read_recipe
+from labeltree.training.read_recipes import read_recipe
 
 DATA = "emoji-two-groups-names"
 HERE = Path(__file__).parent

@@ -7,7 +7,7 @@ import pytest
 
 from labeltree.cli.main import main
 from labeltree.runs import EmbeddingTable, RunFolder
-from labeltree.training.reading import read_recipe
+from labeltree.training.read_recipes import read_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_words")]
 

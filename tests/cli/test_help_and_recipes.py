@@ -11,7 +11,7 @@ from labeltree.inference.predict import Answered
 from labeltree.options.answer_options import PredictOptions
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.reading import find_recipe, list_recipes, read_recipe
+from labeltree.training.read_recipes import find_recipe, list_recipes, read_recipe
 
 pytestmark = pytest.mark.slow
 

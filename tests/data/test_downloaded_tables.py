@@ -6,7 +6,7 @@ from PIL import Image
 from labeltree.cli.main import main
 from labeltree.data import open_source
 from labeltree.errors import DataError
-from labeltree.training.reading import RecipeParser
+from labeltree.training.read_recipes import RecipeParser
 
 
 def write(path, head, rows):

@@ -16,7 +16,7 @@ from shard_files import LABELS, cut, parquet, pixels_of, png, write_shard, write
 from labeltree.cli.main import main
 from labeltree.data import data_exist, ignore_cache, open_source
 from labeltree.data.images.stores import FileStore
-from labeltree.data.shards.finding import find_shards
+from labeltree.data.shards.shard_files import find_shards
 from labeltree.data.streaming import stream_samples
 from labeltree.errors import DataError
 

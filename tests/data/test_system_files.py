@@ -12,7 +12,7 @@ from PIL import Image
 from labeltree.data import count_samples, folder_labels, open_source, stream_samples
 from labeltree.data.biology.darwin_core_archive import read_archive
 from labeltree.data.image_rules import list_files
-from labeltree.data.shards.finding import find_shards
+from labeltree.data.shards.shard_files import find_shards
 from labeltree.data.shards.tar import tar_samples
 from labeltree.errors import DataError
 from labeltree.index.queries import queries_in

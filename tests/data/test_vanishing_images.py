@@ -8,7 +8,7 @@ import pytest
 from labeltree.data.images import image_files as opened_files
 from labeltree.errors import DataError
 from labeltree.training.fit import train
-from labeltree.training.reading import RecipeParser
+from labeltree.training.read_recipes import RecipeParser
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,12 @@ import math
 import pytest
 import torch
 
-from labeltree.decisions.names import NameEvidence, name_prototypes, shrink_to_means, weigh_names
+from labeltree.decisions.prototypes_from_names import (
+    NameEvidence,
+    name_prototypes,
+    shrink_to_means,
+    weigh_names,
+)
 from labeltree.errors import DataError
 
 

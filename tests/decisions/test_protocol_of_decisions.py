@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from labeltree.evaluation import EvaluationSettings, JudgingTaxonomy, choose_samples
-from labeltree.evaluation.protocol_inputs import Inputs
 from labeltree.evaluation.protocol_registry import get_protocol, run_protocol
 from labeltree.evaluation.result import ProtocolResult
+from labeltree.evaluation.search_and_answer_columns import Inputs
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from labeltree import losses, ridge
-from labeltree.training.reading import objective_of, parser_of
+from labeltree.training.read_recipes import objective_of, parser_of
 from labeltree.training.registry import GIVEN, list_objectives, list_sums
 
 pytestmark = pytest.mark.slow

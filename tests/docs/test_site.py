@@ -260,7 +260,7 @@ def test_file_versions_are_those_of_the_code() -> None:
         "`classifier.json`": "inference.run_classifiers._VERSION",
         "`reference.safetensors`": "inference.reference._VERSION",
         "`labels.json`, `preprocess.json` of an export": "inference.export.export_labels.VERSION",
-        "`config.json` of an export": "inference.facts.EXPORT_VERSION",
+        "`config.json` of an export": "inference.model_facts.EXPORT_VERSION",
         "a folder of Parquet parts": "runs.parts._VERSION",
         "settings of an index": "index.store._FORMAT",
     }

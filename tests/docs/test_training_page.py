@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from labeltree.training.reading import RecipeParser
+from labeltree.training.read_recipes import RecipeParser
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_settings import value_of
 from labeltree.training.registry import list_objectives

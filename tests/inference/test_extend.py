@@ -281,8 +281,8 @@ def test_an_extended_run_is_exported_and_answers_in_bulk(home: Path, run: Path, 
 
 
 def info(run: Path) -> str:
-    from labeltree.inference.facts import folder_facts
     from labeltree.inference.info_text import info_text
+    from labeltree.inference.model_facts import folder_facts
 
     return info_text(folder_facts(run), run)
 

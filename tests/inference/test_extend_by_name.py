@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 
 import labeltree as lt
 from labeltree.cli.main import main
-from labeltree.decisions.names import weigh_names
+from labeltree.decisions.prototypes_from_names import weigh_names
 from labeltree.errors import DataError
 from labeltree.inference.by_name.named_classes import check_reads_names, read_names
 from labeltree.inference.extend import extensions_of, undo_extension

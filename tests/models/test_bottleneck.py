@@ -5,7 +5,7 @@ import torch
 from torchvision.models import resnet50
 
 from labeltree.models import build_encoder
-from labeltree.models.small import Bottleneck
+from labeltree.models.small_image_encoders import Bottleneck
 
 pytestmark = pytest.mark.slow
 

@@ -22,8 +22,8 @@ from labeltree.models import (
     usual_images,
     usually_pretrained,
 )
-from labeltree.training.input_batches import open_views
 from labeltree.training.recipe import Recipe
+from labeltree.training.tokens_and_views import open_views
 
 pytestmark = pytest.mark.slow
 

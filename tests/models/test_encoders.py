@@ -9,7 +9,7 @@ from torch import nn
 from labeltree.errors import DataError
 from labeltree.models import Encoder, build_encoder, list_encoders, register_encoder
 from labeltree.models.encoder_registry import registered_encoders
-from labeltree.models.wrapped import WrappedEncoder
+from labeltree.models.timm_and_torchvision import WrappedEncoder
 
 pytestmark = pytest.mark.slow
 

@@ -33,7 +33,7 @@ from labeltree.report.cross_validation import fold_runs, train_folds
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.training.choosing.choose_encoder import IMAGE_ENCODER, SMALL_ENCODER, choose_encoder
 from labeltree.training.fit import train
-from labeltree.training.reading import parser_of, read_recipe, with_absolute_paths
+from labeltree.training.read_recipes import parser_of, read_recipe, with_absolute_paths
 from labeltree.training.recipe import Recipe
 from tiny_transformer import write_tiny_transformer
 

@@ -20,7 +20,7 @@ from labeltree.errors import LabeltreeError
 from labeltree.models import build_encoder, usual_images
 from labeltree.runs import RunFolder
 from labeltree.training.fit import train
-from labeltree.training.reading import parser_of, with_absolute_paths
+from labeltree.training.read_recipes import parser_of, with_absolute_paths
 from labeltree.training.recipe import Recipe
 from tiny_transformer import write_tiny_transformer
 
@@ -316,7 +316,7 @@ def test_two_ranks_train_lora_as_one(
     script.write_text(
         "import sys, torch; torch.set_num_threads(1)\n"
         "from labeltree.training.fit import train\n"
-        "from labeltree.training.reading import read_recipe\n"
+        "from labeltree.training.read_recipes import read_recipe\n"
         "train(read_recipe(sys.argv[1]), sys.argv[2], progress_bar=False)\n"
     )
     # The first rank is forked; Lightning really starts the second, by the script that it finds in `sys.argv`.

@@ -21,7 +21,7 @@ from labeltree.processes import Terminated, stop_signals
 from labeltree.runs import RunFolder
 from labeltree.training.callbacks.stop_after_step import TrainingInterrupted
 from labeltree.training.fit import train
-from labeltree.training.reading import RecipeParser
+from labeltree.training.read_recipes import RecipeParser
 from labeltree.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow
@@ -226,7 +226,7 @@ def test_loader_processes_end_with_a_parent_that_was_killed_while_they_started(
         import os, signal, sys
         import torch
         from labeltree.training.fit import train
-        from labeltree.training.reading import read_recipe
+        from labeltree.training.read_recipes import read_recipe
 
         class Killed(spawning.Popen):
             def _launch(self, process):
@@ -288,7 +288,7 @@ def test_a_further_device_ends_with_the_first_and_takes_no_lock(recipe: Recipe, 
     script = """
         import sys
         from labeltree.training.fit import train
-        from labeltree.training.reading import read_recipe
+        from labeltree.training.read_recipes import read_recipe
         train(read_recipe(sys.argv[1]), sys.argv[2], progress_bar=False)
     """
     recipe.save(tmp_path / "recipe.yaml")

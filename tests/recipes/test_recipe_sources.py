@@ -7,7 +7,7 @@ import pytest
 from paper_recipes import PAPERS, RECIPES, TREES, PaperRecipe, paper_recipes
 
 from labeltree.data import list_datasets
-from labeltree.training.reading import read_recipe
+from labeltree.training.read_recipes import read_recipe
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from labeltree.cli.main import main
 from labeltree.errors import DataError
 from labeltree.models import build_encoder, set_trainable
 from labeltree.training.fit import train
-from labeltree.training.reading import read_recipe
+from labeltree.training.read_recipes import read_recipe
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ from labeltree.lock import LOCK, lock_folder, writer_of
 from labeltree.runs import RunFolder
 from labeltree.runs.parts import PartFolder
 from labeltree.safe_files import Reader, read_arrays, read_json, read_parquet, read_tensors, read_torch
-from labeltree.studies.book import Book
 from labeltree.studies.study_file import read_study
+from labeltree.studies.study_results import Book
 from labeltree.taxonomy import load_taxonomy
 
 STUDY = """

@@ -13,15 +13,15 @@ from labeltree.evaluation import EvaluationResult
 from labeltree.report.pages.document import to_markdown
 from labeltree.runs import RunFolder
 from labeltree.studies.baselines import measure_baselines
-from labeltree.studies.book import Book, list_study
 from labeltree.studies.execute import execute
 from labeltree.studies.run import is_measured, measured_as
 from labeltree.studies.study_file import read_study
 from labeltree.studies.study_page import study_blocks
 from labeltree.studies.study_plan import Study, StudyError
+from labeltree.studies.study_results import Book, list_study
 from labeltree.training import registry
 from labeltree.training.origins import Origin
-from labeltree.training.reading import RecipeError
+from labeltree.training.read_recipes import RecipeError
 from labeltree.training.registry import get_objective
 
 pytestmark = pytest.mark.slow

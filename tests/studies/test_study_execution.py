@@ -13,11 +13,11 @@ from labeltree.cli.main import main
 from labeltree.studies import execute as execute_module
 from labeltree.studies import study_processes as worker_module
 from labeltree.studies.baselines import baseline_digests, measure_baselines
-from labeltree.studies.book import Book, list_study
 from labeltree.studies.execute import execute, rewrite
 from labeltree.studies.run import Task, run_tasks_of
 from labeltree.studies.study_file import read_study
 from labeltree.studies.study_plan import StudyError
+from labeltree.studies.study_results import Book, list_study
 from labeltree.training.callbacks.stop_after_step import TrainingInterrupted
 
 pytestmark = pytest.mark.slow

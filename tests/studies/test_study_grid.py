@@ -14,13 +14,13 @@ import yaml
 
 from labeltree.report.pages.document import Figure, to_html, to_markdown
 from labeltree.report.pages.template import svg_file
-from labeltree.studies.book import Book
 from labeltree.studies.output import to_csv
 from labeltree.studies.run import trial_tasks_of
 from labeltree.studies.study_figures import study_figures
 from labeltree.studies.study_file import read_study
 from labeltree.studies.study_page import study_blocks
 from labeltree.studies.study_plan import Study, StudyError
+from labeltree.studies.study_results import Book
 from labeltree.studies.study_statistics import Summary
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from labeltree.training.reading import parser_of
+from labeltree.training.read_recipes import parser_of
 from labeltree.training.recipe import Recipe
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from labeltree.errors import DataError, RunError
 from labeltree.training.fit import train
-from labeltree.training.reading import default_folder, with_absolute_paths
+from labeltree.training.read_recipes import default_folder, with_absolute_paths
 from labeltree.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow

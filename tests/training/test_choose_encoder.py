@@ -23,7 +23,7 @@ from labeltree.runs import ModelDescription, RunFolder
 from labeltree.training.choosing import choose_encoder as module
 from labeltree.training.choosing.choose_encoder import IMAGE_ENCODER, choose_encoder
 from labeltree.training.fit import train
-from labeltree.training.reading import parser_of
+from labeltree.training.read_recipes import parser_of
 from labeltree.training.recipe import Recipe
 
 NAME = "tiny-pretrained"

@@ -24,7 +24,7 @@ from labeltree.training.choosing.choose_objective import choose_objective, with_
 from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.objective import Objective
-from labeltree.training.reading import RecipeParser, make_recipe
+from labeltree.training.read_recipes import RecipeParser, make_recipe
 from labeltree.training.recipe import HeadRecipe, OptimizerRecipe, Recipe, TableRecipe
 from labeltree.training.registry import (
     default_options,

@@ -20,7 +20,7 @@ from labeltree.errors import OtherSettingsError, RunError
 from labeltree.inference.load_run import load_run
 from labeltree.report.corrected_labels import already_corrected, correct_run
 from labeltree.training.fit import train
-from labeltree.training.reading import RecipeParser, make_recipe, with_absolute_paths
+from labeltree.training.read_recipes import RecipeParser, make_recipe, with_absolute_paths
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_data import open_recipe_source
 

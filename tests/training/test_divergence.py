@@ -17,7 +17,7 @@ from labeltree.runs import ModelDescription, RunFolder
 from labeltree.training.callbacks import checkpoints
 from labeltree.training.callbacks.divergence import DivergenceWatch, TrainingDiverged
 from labeltree.training.fit import train
-from labeltree.training.reading import read_recipe
+from labeltree.training.read_recipes import read_recipe
 from labeltree.training.recipe import Recipe
 from sweeps import some_now
 

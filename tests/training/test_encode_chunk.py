@@ -16,7 +16,7 @@ from labeltree.models import Encoder, register_encoder
 from labeltree.runs import RunFolder
 from labeltree.training.fit import train
 from labeltree.training.module import RepresentationModule
-from labeltree.training.reading import parser_of
+from labeltree.training.read_recipes import parser_of
 from labeltree.training.recipe import Recipe
 from sweeps import some_now
 

@@ -18,7 +18,7 @@ from labeltree.losses import ImageTextLoss
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training import module
 from labeltree.training.fit import train
-from labeltree.training.reading import parser_of
+from labeltree.training.read_recipes import parser_of
 from labeltree.training.recipe import Recipe
 from sweeps import some_now
 

@@ -7,7 +7,7 @@ import torch
 
 from labeltree.data import ArrayStore, Source
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.label_columns_of_batch import with_label_noise
+from labeltree.training.training_labels import with_label_noise
 
 TREE = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b", "z"), ("b", "w")])
 

@@ -19,11 +19,11 @@ from labeltree.evaluation import protocol_registry as protocols
 from labeltree.inference.load_run import load_run
 from labeltree.models import encoder_registry as models
 from labeltree.runs import ModelDescription, RunFolder
-from labeltree.studies.book import Book
 from labeltree.studies.run import perform, run_tasks_of, state_of
 from labeltree.studies.study_file import read_study
 from labeltree.studies.study_plan import Study
 from labeltree.studies.study_processes import jobs_for
+from labeltree.studies.study_results import Book
 from labeltree.training import registry
 from labeltree.training.origins import origin_of
 from labeltree.training.registry import RegistrationError, get_objective, register_objective

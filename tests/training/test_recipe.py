@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from labeltree.training import parser_text, registry
-from labeltree.training.reading import (
+from labeltree.training.read_recipes import (
     RecipeError,
     RecipeParser,
     make_recipe,

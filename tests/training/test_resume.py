@@ -253,7 +253,7 @@ def test_kill_minus_nine(
         import os, signal, sys, torch
         from lightning.pytorch.callbacks import Callback
         from labeltree.training.fit import train
-        from labeltree.training.reading import read_recipe
+        from labeltree.training.read_recipes import read_recipe
 
         class Kill(Callback):
             def on_train_batch_end(self, trainer, *_):

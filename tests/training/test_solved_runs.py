@@ -17,7 +17,7 @@ from labeltree.inference.run_embeddings import run_tables
 from labeltree.ridge import fit_tree_ridge
 from labeltree.ridge.ridge_file import load_ridge, save_ridge
 from labeltree.training.fit import train
-from labeltree.training.reading import parser_of
+from labeltree.training.read_recipes import parser_of
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.training.carried_weights import _change, start_file
 from labeltree.training.experiment import prepare
-from labeltree.training.reading import make_recipe
+from labeltree.training.read_recipes import make_recipe
 from labeltree.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow

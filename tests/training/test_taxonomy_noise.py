@@ -9,8 +9,8 @@ from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
-from labeltree.training.label_columns_of_batch import training_labels
 from labeltree.training.recipe import Recipe
+from labeltree.training.training_labels import training_labels
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from labeltree.inference.run_embeddings import raw_table, run_tables
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.fit import train
-from labeltree.training.reading import parser_of
+from labeltree.training.read_recipes import parser_of
 from labeltree.training.recipe import Recipe
 from sweeps import some_now
 

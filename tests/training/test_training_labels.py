@@ -13,9 +13,9 @@ from labeltree.inference.run_embeddings import embed_source
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
-from labeltree.training.label_columns_of_batch import training_labels
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_data import open_recipe_source
+from labeltree.training.training_labels import training_labels
 
 pytestmark = pytest.mark.slow
 

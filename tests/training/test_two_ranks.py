@@ -13,7 +13,7 @@ import torch
 from forked import run_two_ranks
 from labeltree.runs import RunFolder
 from labeltree.training.fit import train
-from labeltree.training.reading import read_recipe
+from labeltree.training.read_recipes import read_recipe
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ RANK = textwrap.dedent(
     import sys, torch
     from lightning.pytorch.callbacks import Callback
     from labeltree.training.fit import train
-    from labeltree.training.reading import read_recipe
+    from labeltree.training.read_recipes import read_recipe
     import by_itself
 
     recipe, run, out, stop = sys.argv[1:]

@@ -21,7 +21,7 @@ from labeltree.inference.run_embeddings import kept_table, run_tables
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
-from labeltree.training.reading import read_recipe
+from labeltree.training.read_recipes import read_recipe
 from labeltree.training.recipe import Recipe, TableRecipe
 from labeltree.training.recipe_data import open_recipe_source
 

@@ -21,7 +21,7 @@ from labeltree.serving.engine import Engine
 from labeltree.serving.service_settings import ServiceSettings
 from labeltree.training.experiment import standardise
 from labeltree.training.fit import train
-from labeltree.training.reading import parser_of
+from labeltree.training.read_recipes import parser_of
 
 pytestmark = pytest.mark.slow
 

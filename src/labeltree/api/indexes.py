@@ -12,7 +12,7 @@ from labeltree.options.search import ChangeIndexOptions, DuplicatesOptions, Make
 if TYPE_CHECKING:
     from labeltree.curation.index_duplicates import IndexDuplicates
     from labeltree.index import Index
-    from labeltree.index.changing import ChangedIndex
+    from labeltree.index.make_index import ChangedIndex
     from labeltree.report.search_index import Searched
 
 __all__ = ["change_index", "duplicates", "make_index", "search"]
@@ -26,7 +26,7 @@ def make_index(options: MakeIndexOptions) -> Index:
         RunError: If the folder is no finished run, or its samples have changed.
         DataError: If the embeddings cannot be read, or there is an index already.
     """
-    from labeltree.index.changing import make_index as make
+    from labeltree.index.make_index import make_index as make
 
     return make(options)
 
@@ -40,7 +40,7 @@ def change_index(options: ChangeIndexOptions) -> ChangedIndex:
     Raises:
         LabeltreeError: If there is no index, or the change cannot be made; nothing is changed then.
     """
-    from labeltree.index.changing import change_index as change
+    from labeltree.index.make_index import change_index as change
 
     return change(options, None if options.move_to is None else open_tree(str(options.move_to)))
 

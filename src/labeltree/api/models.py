@@ -73,7 +73,7 @@ def train(
     """
     from labeltree.inference.finish import finish_run
     from labeltree.training.fit import train as train_recipe
-    from labeltree.training.reading import default_folder, make_recipe, with_absolute_paths
+    from labeltree.training.read_recipes import default_folder, make_recipe, with_absolute_paths
 
     given = {"data": data if data is None else str(data), "objective": objective}
     chosen = {**settings, **{name: value for name, value in given.items() if value is not None}}

@@ -62,7 +62,7 @@ def open_taxonomy(
         return _named_labels(name, names or "exact", synonyms)
 
     from labeltree.data import folder_labels, is_data_table, list_datasets, open_source
-    from labeltree.data.shards.finding import find_shards
+    from labeltree.data.shards.shard_files import find_shards
     from labeltree.data.tables.table_source import shard_labels
     from labeltree.taxonomy import load_taxonomy
     from labeltree.taxonomy.files.ontologies.taxdump import is_taxdump

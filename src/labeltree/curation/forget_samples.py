@@ -13,7 +13,7 @@ from labeltree.cache import data_home
 from labeltree.counted_nouns import say_count
 from labeltree.data import data_exist
 from labeltree.data.images.image_files import forget_pixels
-from labeltree.data.shards.finding import find_shards
+from labeltree.data.shards.shard_files import find_shards
 from labeltree.data.source import SPLITS
 from labeltree.errors import DataError, RunError, typed
 from labeltree.index.addresses import is_address
@@ -34,7 +34,7 @@ from labeltree.options.schema import takes
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_text
 from labeltree.training.features.feature_store import forget_features
-from labeltree.training.reading import read_recipe
+from labeltree.training.read_recipes import read_recipe
 
 __all__ = ["Forgotten", "forget_samples"]
 

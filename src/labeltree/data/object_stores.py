@@ -68,7 +68,7 @@ def local_copy(place: str | Path) -> str:
         raise DataError(f"'{shown}' is read by {STORES[scheme]}, which is not installed: pip install {extra}")
     import fsspec
 
-    from labeltree.data.shards.finding import expand_braces
+    from labeltree.data.shards.shard_files import expand_braces
 
     try:
         store = fsspec.filesystem(scheme)

@@ -16,7 +16,7 @@ from labeltree.data.images.image_files import ImageSettings, check_image_setting
 from labeltree.data.named_data import get_dataset, list_datasets, require_files
 from labeltree.data.names.cleaning import Names
 from labeltree.data.object_stores import is_remote, local_copy
-from labeltree.data.shards.finding import find_shards
+from labeltree.data.shards.shard_files import find_shards
 from labeltree.data.source import Source
 from labeltree.data.tables.multi_label import LabelEvidence
 from labeltree.data.tables.table_source import open_shards, open_table

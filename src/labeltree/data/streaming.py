@@ -20,13 +20,13 @@ from labeltree.data.image_rules import FileNames, ImageRule, is_url, list_files
 from labeltree.data.images.decode import decode
 from labeltree.data.images.encoded import read_part
 from labeltree.data.images.image_files import OnError
-from labeltree.data.shards.finding import Shards, find_shards
 from labeltree.data.shards.parquet import (
     image_bytes,
     image_column_of,
     open_parquet,
     parquet_batches,
 )
+from labeltree.data.shards.shard_files import Shards, find_shards
 from labeltree.data.shards.tar import TarSample, read_fields, tar_samples
 from labeltree.data.source import printable
 from labeltree.data.table_columns import cell_text, place_below, placed_batches, read_header

@@ -19,7 +19,7 @@ from labeltree.decisions.classifiers import (
     fit_linear,
     fit_prototypes,
 )
-from labeltree.decisions.names import NamedClasses
+from labeltree.decisions.prototypes_from_names import NamedClasses
 from labeltree.decisions.ridge_scores import RidgeScores
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable

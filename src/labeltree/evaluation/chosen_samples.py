@@ -14,7 +14,7 @@ from labeltree.counted_nouns import say_count
 from labeltree.data.source import CALIB, SPLIT_NAMES, SPLITS, UNSEEN
 from labeltree.errors import DataError
 from labeltree.evaluation.fewest_samples import FEW, FEW_CASES, few_note
-from labeltree.evaluation.search_plan import SearchPlan, plan_search
+from labeltree.evaluation.queries_and_gallery import SearchPlan, plan_search
 from labeltree.evaluation.subsampling import half_split, stratified_subsample
 from labeltree.options.evaluation import EvaluationSettings
 from labeltree.runs import EmbeddingTable

@@ -14,11 +14,11 @@ from labeltree.evaluation.by_attribute import check_attribute
 from labeltree.evaluation.chosen_samples import Samples, choose_samples
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.measure_method import measure
-from labeltree.evaluation.protocol_inputs import Inputs, Second
 from labeltree.evaluation.protocol_registry import wanted_protocols
 from labeltree.evaluation.representations import ROLES
 from labeltree.evaluation.result import EvaluationResult, MethodResult
 from labeltree.evaluation.sample_columns import few_groups_note
+from labeltree.evaluation.search_and_answer_columns import Inputs, Second
 from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress, add_prefix
 from labeltree.runs import EmbeddingTable

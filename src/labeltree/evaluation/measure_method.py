@@ -21,11 +21,11 @@ from labeltree.evaluation.chosen_samples import choose_samples, labelled_rows
 from labeltree.evaluation.error_tree import tree_errors
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.outcomes import Key, Outcomes
-from labeltree.evaluation.protocol_inputs import Inputs
 from labeltree.evaluation.protocol_registry import ProtocolEntry, get_protocol, run_protocol
 from labeltree.evaluation.representations import POSTERIOR
 from labeltree.evaluation.result import NOT_MEASURED, AspectResult, MethodResult, ProtocolResult, aspect_means
 from labeltree.evaluation.sample_columns import Column, class_means
+from labeltree.evaluation.search_and_answer_columns import Inputs
 from labeltree.evaluation.statistics import Statistic
 from labeltree.metrics.catalogue import is_larger_better
 from labeltree.options.evaluation import EvaluationSettings

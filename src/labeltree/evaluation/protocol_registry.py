@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
 
 from labeltree.errors import DataError
-from labeltree.evaluation.protocol_inputs import Inputs, Second
 from labeltree.evaluation.representations import check_roles
 from labeltree.evaluation.result import NOT_MEASURED, ProtocolResult
 from labeltree.evaluation.sample_columns import Column
+from labeltree.evaluation.search_and_answer_columns import Inputs, Second
 from labeltree.evaluation.statistics import Statistic
 from labeltree.plugins import load_plugins
 from labeltree.safe_files import fits

@@ -19,8 +19,8 @@ from labeltree.decisions.promise_samples import kept_for_probabilities
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import promise_rows
 from labeltree.evaluation.fitted_probe import ClassProbabilities, fit_probe
-from labeltree.evaluation.protocol_inputs import Inputs
 from labeltree.evaluation.representations import ROLES, Reading
+from labeltree.evaluation.search_and_answer_columns import Inputs
 
 __all__ = [
     "ANSWERS",

@@ -21,9 +21,9 @@ from labeltree.evaluation.chosen_samples import ClassFrequency, Samples, class_f
 from labeltree.evaluation.fitted_probe import FittedProbe, fit_probe
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.posterior_reading import MOST_CLASSES, read_posterior
+from labeltree.evaluation.queries_and_gallery import SearchPlan, plan_search
 from labeltree.evaluation.representations import POSTERIOR, ROLES, Reading, check_roles, read
 from labeltree.evaluation.sample_columns import ResamplingUnits
-from labeltree.evaluation.search_plan import SearchPlan, plan_search
 from labeltree.evaluation.statistics import Resampling
 from labeltree.evaluation.subsampling import stratified_subsample
 from labeltree.metrics.functional import set_overlap

@@ -20,7 +20,7 @@ from labeltree.index.approximate import approximate_pays
 from labeltree.index.checked_settings import checked_curvature, checked_geometry, checked_tree, model_path
 from labeltree.index.current_store import CurrentStore, PinnedStore, TurnedStore
 from labeltree.index.dials import turning
-from labeltree.index.embedding import open_model, weights_digest
+from labeltree.index.embed_queries import open_model, weights_digest
 from labeltree.index.filters import Filter, Nodes, Where, node_ranges
 from labeltree.index.hits import Hits
 from labeltree.index.index_changes import add_rows, delete_rows, move_labels, replace_rows, table_of, writing

@@ -144,8 +144,8 @@ def extend_run(options: ExtendOptions) -> Extension:
     The extension of a run with objective `tree-ridge` keeps the sums of all samples, so that its own
     classifier is that of all, and one more to choose from. A class can be added by its name: its prototype is
     that of the name, shifted as means of known classes are from their names, and of the samples that it has,
-    now or in later extensions, see `labeltree.decisions.names.weigh_names`. The space of embeddings stays
-    that of the run.
+    now or in later extensions, see `labeltree.decisions.prototypes_from_names.weigh_names`. The space of
+    embeddings stays that of the run.
 
     The run's own files stay as they are: the extension is a folder beside them. An exported model with its
     reference samples can be extended, too.

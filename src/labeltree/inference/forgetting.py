@@ -32,8 +32,8 @@ from labeltree.safe_files import Reader, read_json, read_text
 from labeltree.taxonomy.naming import some
 from labeltree.training.experiment import standardise
 from labeltree.training.features.frozen import encode_rows
-from labeltree.training.input_batches import open_inputs
-from labeltree.training.label_columns_of_batch import training_labels
+from labeltree.training.tokens_and_views import open_inputs
+from labeltree.training.training_labels import training_labels
 
 __all__ = [
     "Chosen",

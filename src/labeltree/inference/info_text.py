@@ -9,7 +9,7 @@ from typing import Any
 
 from labeltree.counted_nouns import say_count
 from labeltree.errors import typed
-from labeltree.inference.facts import Facts, what_it_reads
+from labeltree.inference.model_facts import Facts, what_it_reads
 from labeltree.metrics.catalogue import metric_name
 
 __all__ = ["file_sizes", "info_text", "number_name", "number_text", "size_text", "threshold_text"]

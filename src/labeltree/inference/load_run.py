@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -19,6 +18,7 @@ from labeltree.models import misfits
 from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
 from labeltree.runs import ModelDescription, RunFolder, SampleRecord
+from labeltree.runs.run_digests import weights_digest
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.check_nodes import trust_labels
 from labeltree.taxonomy.versions.between_versions import VersionChange
@@ -29,7 +29,7 @@ from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry, get_objective
 
-__all__ = ["TrainedRun", "file_digest", "keep_description", "load_run", "own_samples", "seen_by_start"]
+__all__ = ["TrainedRun", "keep_description", "load_run", "own_samples", "seen_by_start"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class TrainedRun:
     @cached_property
     def weights_digest(self) -> str:
         """A fingerprint of the weights."""
-        return file_digest(self.folder.encoder)
+        return weights_digest(self.folder)
 
 
 def load_run(
@@ -274,10 +274,10 @@ def _described_by_samples(
     """The description of a run that began before runs had one: made again from the record of its samples."""
     from labeltree.data.source import Modality
     from labeltree.models import encoder_modality
-    from labeltree.training.label_columns_of_batch import training_labels
-    from labeltree.training.reading import read_recipe
+    from labeltree.training.read_recipes import read_recipe
     from labeltree.training.records.same_samples import check_labels
     from labeltree.training.resolution import resolve_modality
+    from labeltree.training.training_labels import training_labels
 
     record, taxonomy = folder.load_samples(), folder.load_taxonomy()
     recipe = read_recipe(folder.recipe)
@@ -338,7 +338,7 @@ def own_samples(
         RunError: If the data are gone, or a sample is missing or has changed.
     """
     from labeltree.data import data_exist
-    from labeltree.training.reading import read_recipe
+    from labeltree.training.read_recipes import read_recipe
     from labeltree.training.recipe_data import open_recipe_data, split_by_recipe
     from labeltree.training.records.record import recorded_images, run_corrections
     from labeltree.training.records.same_samples import ContentChangedError, check_samples, recorded_samples
@@ -378,16 +378,10 @@ def own_samples(
 
 def _resolve_paths(recipe: Recipe, folder: RunFolder) -> Recipe:
     """The recipe with the place where the data lie now: they may have moved since the run began."""
-    from labeltree.training.reading import read_recipe
+    from labeltree.training.read_recipes import read_recipe
 
     now = read_recipe(folder.recipe)
     return replace(recipe, data=now.data, data_path=now.data_path)
-
-
-def file_digest(file: Path) -> str:
-    """The SHA-256 of a file."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def seen_by_start(recipe: Recipe, digests: np.ndarray[Any, Any] | None) -> int | None:

@@ -23,7 +23,7 @@ from labeltree.options.choices import ExportFormat
 from labeltree.options.model_options import LoadOptions
 from labeltree.options.schema import describes
 from labeltree.runs import EmbeddingTable
-from labeltree.training.input_batches import Inputs
+from labeltree.training.tokens_and_views import Inputs
 
 if TYPE_CHECKING:
     from labeltree.inference.bulk import BulkDone
@@ -258,8 +258,8 @@ class Model(OpenedModel):
 
     def info(self) -> str:
         """What the model is, on one screen, as `labeltree info` prints it."""
-        from labeltree.inference.facts import model_facts
         from labeltree.inference.info_text import info_text
+        from labeltree.inference.model_facts import model_facts
 
         decider = self.decider if self.folder.decisions.is_file() else None
         return info_text(model_facts(self.run, decider), self.folder.path)

@@ -32,9 +32,9 @@ from labeltree.options.choices import ClassifierChoice
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.versions.between_versions import check_version
-from labeltree.training.input_batches import Inputs
 from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe
+from labeltree.training.tokens_and_views import Inputs
 
 __all__ = ["OpenedModel"]
 

@@ -29,9 +29,10 @@ from labeltree.decisions.classifiers import (
 )
 from labeltree.decisions.searched_space import choose_space
 from labeltree.errors import DataError, RunError, typed
-from labeltree.inference.load_run import TrainedRun, file_digest
+from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.run_embeddings import MOST_LEARNED, OwnSamples
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.runs.run_digests import file_digest
 from labeltree.safe_files import Reader, read_json, read_tensors
 from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.training.network import Network

@@ -27,9 +27,9 @@ from labeltree.models.paired import PairedEncoder, only
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.features.frozen import encode_rows
-from labeltree.training.input_batches import open_inputs
 from labeltree.training.network import Network, move_to_usual_device
 from labeltree.training.recipe import Recipe
+from labeltree.training.tokens_and_views import open_inputs
 
 __all__ = [
     "MOST_CALIBRATED",
@@ -346,7 +346,7 @@ def _make_table(name: TableName, run: TrainedRun, progress: Progress | None) -> 
         return raw_table(run.source, run.network.modality)
     if name == "untrained":
         from labeltree.training.experiment import prepare
-        from labeltree.training.reading import read_recipe
+        from labeltree.training.read_recipes import read_recipe
 
         try:
             with only_cached():

@@ -2,7 +2,7 @@
 
 import labeltree.models.cifar_resnets  # these register the encoders that have a name of their own
 import labeltree.models.efficientnet_lite
-import labeltree.models.small
+import labeltree.models.small_image_encoders
 import labeltree.models.text_encoders.small_text
 import labeltree.models.text_encoders.text_loading
 import labeltree.models.vector_encoder  # noqa: F401

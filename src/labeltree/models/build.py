@@ -24,16 +24,7 @@ from labeltree.models.text_encoders.text_loading import (
     need_text_library,
     rebuild_text_encoder,
 )
-from labeltree.models.transformers_images import (
-    TRANSFORMERS,
-    Pooling,
-    check_transformers_folder,
-    load_transformers_images,
-    rebuild_transformers_images,
-    transformers_images,
-)
-from labeltree.models.weights import load_weights
-from labeltree.models.wrapped import (
+from labeltree.models.timm_and_torchvision import (
     LIBRARIES,
     check_timm_folder,
     library_names,
@@ -46,6 +37,15 @@ from labeltree.models.wrapped import (
     wrap_timm,
     wrap_torchvision,
 )
+from labeltree.models.transformers_images import (
+    TRANSFORMERS,
+    Pooling,
+    check_transformers_folder,
+    load_transformers_images,
+    rebuild_transformers_images,
+    transformers_images,
+)
+from labeltree.models.weights import load_weights
 from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from labeltree.models.encoder import Encoder
 from labeltree.models.encoder_registry import register_encoder
-from labeltree.models.small import StagedEncoder
+from labeltree.models.small_image_encoders import StagedEncoder
 
 __all__ = ["PaddedShortcut", "cifar_resnet", "plain_11", "pyramidnet", "pyramidnet_272_200", "resnet_110w"]
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from labeltree.cache import need_weights
 from labeltree.models.encoder import Encoder
 from labeltree.models.encoder_registry import register_encoder
+from labeltree.models.timm_and_torchvision import wrap_timm
 from labeltree.models.weights import read_weights
-from labeltree.models.wrapped import wrap_timm
 from labeltree.preprocessing import ImageInput, Preprocessing
 
 __all__ = ["efficientnet_lite0"]

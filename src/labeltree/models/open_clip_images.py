@@ -15,8 +15,8 @@ from labeltree.models.hub import hub_folder
 from labeltree.models.hub_cache import HubName
 from labeltree.models.local_folders import need_library
 from labeltree.models.stages import block_stages, layer_stages
+from labeltree.models.timm_and_torchvision import measured_width
 from labeltree.models.weights import misfits, read_weights
-from labeltree.models.wrapped import measured_width
 from labeltree.preprocessing import ImageInput, Preprocessing, filter_name
 from labeltree.safe_files import read_json
 

@@ -22,7 +22,7 @@ from labeltree.models.local_folders import (
     without_first_weights,
 )
 from labeltree.models.stages import layer_stages
-from labeltree.models.wrapped import fitting, measured_width
+from labeltree.models.timm_and_torchvision import fitting, measured_width
 from labeltree.preprocessing import ImageInput, Interpolation, Preprocessing
 
 __all__ = [

@@ -32,7 +32,7 @@ from labeltree.report.verdict import evaluation_verdict
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.training.fit import train
-from labeltree.training.reading import default_folder
+from labeltree.training.read_recipes import default_folder
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import AUTO_OBJECTIVE
 

@@ -20,8 +20,8 @@ from labeltree.decisions.classifiers import Classifiers, classifiers_of_features
 from labeltree.errors import DataError, RunError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings
 from labeltree.inference.calibrate_run import open_decider
-from labeltree.inference.facts import model_sentence
 from labeltree.inference.load_run import TrainedRun
+from labeltree.inference.model_facts import model_sentence
 from labeltree.inference.other_version import run_on
 from labeltree.inference.run_classifiers import own_scores, run_classifiers
 from labeltree.inference.run_embeddings import RAW_NAMES, run_tables, start_name

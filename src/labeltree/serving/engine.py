@@ -34,7 +34,7 @@ from labeltree.serving.batching import Batcher, Job
 from labeltree.serving.drift_watch import DriftWatch
 from labeltree.serving.service_settings import ServiceSettings
 from labeltree.serving.wait_for_memory import MemoryLimit
-from labeltree.training.input_batches import Inputs
+from labeltree.training.tokens_and_views import Inputs
 
 __all__ = ["Engine", "TooLargeError", "measure_upload", "read_upload"]
 

@@ -12,9 +12,9 @@ from labeltree.inference.run_embeddings import RAW_NAMES, embed_source, raw_tabl
 from labeltree.models import encoder_modality
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import read_json
-from labeltree.studies.book import Book
 from labeltree.studies.run import METRICS, is_measured, measure, scores_of
 from labeltree.studies.study_plan import Study, slug
+from labeltree.studies.study_results import Book
 from labeltree.training.experiment import prepare
 from labeltree.training.network import move_to_usual_device
 from labeltree.training.recipe_data import open_recipe_source

@@ -10,12 +10,12 @@ from labeltree.lock import lock_folder
 from labeltree.options.schema import takes
 from labeltree.options.studies import StudyOptions
 from labeltree.studies.baselines import baseline_digests, measure_baselines
-from labeltree.studies.book import Book
 from labeltree.studies.output import write_tables
 from labeltree.studies.run import Task, collect, run_tasks_of, trial_tasks_of
 from labeltree.studies.study_file import read_study
 from labeltree.studies.study_plan import Method, Study
 from labeltree.studies.study_processes import do_tasks, jobs_for
+from labeltree.studies.study_results import Book
 
 __all__ = ["Executed", "execute", "rewrite"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from labeltree.atomic import write_text
 from labeltree.report.pages.document import Figure, to_html, to_markdown
 from labeltree.report.pages.template import svg_file
-from labeltree.studies.book import Book
 from labeltree.studies.study_page import study_blocks
 from labeltree.studies.study_plan import Study
+from labeltree.studies.study_results import Book
 from labeltree.studies.study_statistics import Entry, Summary
 
 __all__ = ["to_csv", "write_tables"]

@@ -18,7 +18,7 @@ from labeltree.studies.score_names import check_score
 from labeltree.studies.study_plan import Axis, Method, PaperTable, Point, Study, slug
 from labeltree.studies.study_sections import StudyError, read_sections, shown
 from labeltree.training.module import VALIDATION_METRICS
-from labeltree.training.reading import recipe_settings
+from labeltree.training.read_recipes import recipe_settings
 
 __all__ = ["read_study"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from labeltree.evaluation import EvaluationSettings
 from labeltree.studies.study_sections import StudyError
-from labeltree.training.reading import nested_settings, parser_of
+from labeltree.training.read_recipes import nested_settings, parser_of
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import (
     AUTO_OBJECTIVE,

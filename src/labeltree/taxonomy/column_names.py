@@ -47,7 +47,7 @@ VECTORS = ("vectors", "vector", "embeddings", "embedding", "features", "x", "arr
 LABELS = ("label", "class", "category", "node", "cls")
 """Columns of labels."""
 
-LESS_USUAL_LABELS = ("labels", "target")
+LESS_USUAL_LABELS = ("labels", "target", "classes", "targets")
 """Those that are taken for labels where neither such a column nor names of taxa are."""
 
 SAMPLE_IDS = (

@@ -27,10 +27,10 @@ from labeltree.metrics.search.results_left_out import LeaveGroupOut, have_partne
 from labeltree.processes import end_with_parent
 from labeltree.sampling import BatchSampler
 from labeltree.taxonomy.label_sets import finest_labels
-from labeltree.training.input_batches import InputStore
-from labeltree.training.length import epochs_and_batch_size
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
+from labeltree.training.tokens_and_views import InputStore
+from labeltree.training.training_length import epochs_and_batch_size
 
 __all__ = [
     "Batch",

@@ -13,14 +13,14 @@ from labeltree.taxonomy.label_sets import finest_classes
 from labeltree.taxonomy.naming import some
 from labeltree.training.batches import SourceDataModule, validation_samples
 from labeltree.training.carried_weights import carry_over_objective
-from labeltree.training.input_batches import open_inputs, open_views
-from labeltree.training.label_columns_of_batch import TrainingLabels, training_labels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.network import Network, recipe_encoder
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_data import open_recipe_source
 from labeltree.training.resolution import resolve_recipe
+from labeltree.training.tokens_and_views import open_inputs, open_views
+from labeltree.training.training_labels import TrainingLabels, training_labels
 
 __all__ = ["Experiment", "prepare", "standardise"]
 

@@ -50,19 +50,17 @@ from labeltree.training.choosing.choose_encoder import (
     with_encoder,
 )
 from labeltree.training.choosing.choose_objective import choose_objective
-from labeltree.training.cost import cost_note
 from labeltree.training.encoder_candidates import better_encoder, drop_candidates
 from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.features.frozen import use_precomputed_features
 from labeltree.training.features.solve import add_posterior_space, save_network, solve, untrained_encoder
-from labeltree.training.length import epochs_and_batch_size, length_note, length_warning
 from labeltree.training.module import (
     IMAGE_TEXT_METRIC,
     VALIDATION_METRICS,
     RepresentationModule,
     compile_encoders,
 )
-from labeltree.training.reading import read_recipe
+from labeltree.training.read_recipes import read_recipe
 from labeltree.training.recipe import Recipe
 from labeltree.training.records.epoch_lines import EpochLines
 from labeltree.training.records.loggers import check_logger, logger_of_run
@@ -79,6 +77,8 @@ from labeltree.training.records.record import (
 from labeltree.training.records.version_record import VersionRecord
 from labeltree.training.registry import AUTO_OBJECTIVE, is_solved
 from labeltree.training.resolution import left_open, training_size
+from labeltree.training.training_length import epochs_and_batch_size, length_note, length_warning
+from labeltree.training.training_time import cost_note
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger

@@ -28,10 +28,10 @@ from labeltree.models.paired import Towers
 from labeltree.preprocessing import Preprocessing
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.carried_weights import start_file
-from labeltree.training.input_batches import Inputs, Normalisation, Views, in_memory_format, open_views
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry
+from labeltree.training.tokens_and_views import Inputs, Normalisation, Views, in_memory_format, open_views
 
 __all__ = ["Network", "build_network", "move_to_usual_device", "recipe_encoder", "usual_device"]
 

@@ -11,10 +11,10 @@ from labeltree.data.source import Modality
 from labeltree.models import encoder_modality, encoder_pair, usually_pretrained
 from labeltree.training.choosing.choose_encoder import with_encoder
 from labeltree.training.choosing.choose_objective import step_settings, with_objective
-from labeltree.training.length import with_length
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_settings import check_idle
 from labeltree.training.registry import AUTO_OBJECTIVE, ObjectiveEntry, head_layers, is_solved
+from labeltree.training.training_length import with_length
 
 __all__ = [
     "check_terms",

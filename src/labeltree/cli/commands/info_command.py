@@ -24,8 +24,8 @@ def run(arguments: list[str]) -> None:
     )
     words = parser.parse_args(arguments)
 
-    from labeltree.inference.facts import folder_facts
     from labeltree.inference.info_text import info_text
+    from labeltree.inference.model_facts import folder_facts
 
     facts = folder_facts(words.run)
     if words.json:

@@ -41,8 +41,8 @@ def run(arguments: list[str]) -> None:
     read_sections(words.file)  # before what takes long to load
 
     from labeltree.api import study
-    from labeltree.studies.book import list_study
     from labeltree.studies.execute import rewrite
+    from labeltree.studies.study_results import list_study
     from labeltree.studies.study_sections import StudyError
 
     options = read_options(StudyOptions, words)

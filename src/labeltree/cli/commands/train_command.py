@@ -30,7 +30,12 @@ def run(arguments: list[str]) -> None:
     if _list_names(arguments):
         return
     from labeltree.training.parser_text import short_help
-    from labeltree.training.reading import RecipeParser, default_folder, objective_of, with_absolute_paths
+    from labeltree.training.read_recipes import (
+        RecipeParser,
+        default_folder,
+        objective_of,
+        with_absolute_paths,
+    )
 
     arguments = _join_lists([_underscored(argument) for argument in arguments], "--corrections")
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -128,7 +133,7 @@ def _list_names(arguments: list[str]) -> bool:
         width = max(map(len, described))
         print("\n".join(f"{name:<{width}} {summary}" for name, summary in described.items()))
     elif "--list-recipes" in arguments:
-        from labeltree.training.reading import list_recipes
+        from labeltree.training.read_recipes import list_recipes
 
         print("\n".join(list_recipes()))
     else:

@@ -20,7 +20,6 @@ import numpy as np
 from labeltree.cache import cache_is_ignored, data_home, has_room, new_folder, one_at_a_time
 from labeltree.data.images.encoded import file_stamps
 from labeltree.data.images.stores import in_threads
-from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.parquet import (
     class_names,
     image_bytes,
@@ -28,6 +27,7 @@ from labeltree.data.shards.parquet import (
     parquet_batches,
     plain_columns,
 )
+from labeltree.data.shards.shard_files import Shards
 from labeltree.data.shards.tar import read_fields, tar_samples
 from labeltree.errors import DataError
 from labeltree.progress import Progress

@@ -10,7 +10,7 @@ import numpy as np
 
 from labeltree.data.images.encoded import ImageParts, PartNames
 from labeltree.data.images.image_files import HOW_TO_SKIP, OnError
-from labeltree.data.shards.finding import Shards
+from labeltree.data.shards.shard_files import Shards
 from labeltree.data.shards.shard_index import KEY, ShardIndex, index_shards
 from labeltree.data.table_columns import Cells, DataTable
 from labeltree.errors import DataError

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from labeltree.data.table_columns import DataTable
+from labeltree.taxonomy.files.level_tables import rows_above
 from labeltree.taxonomy.naming import some
 
 __all__ = ["fill_columns", "fill_setting", "find_outlined", "outlined_words", "repeat_codes"]
@@ -37,7 +38,7 @@ def fill_columns(table: DataTable, columns: Sequence[str]) -> tuple[DataTable, l
     is_new = np.zeros(table.num_rows, bool)  # rows in which a coarser value changes
     for name in names:
         codes = table.cells(name).codes
-        above = _row_above(codes, is_new)
+        above = rows_above(codes >= 0, is_new)
         place = table.columns.index(name)
         taken = arrow.column(place).combine_chunks().take(pa.array(above, mask=above < 0))
         arrow = arrow.set_column(place, arrow.field(place), taken)
@@ -46,13 +47,6 @@ def fill_columns(table: DataTable, columns: Sequence[str]) -> tuple[DataTable, l
         if count := int(((codes < 0) & (filled >= 0)).sum()):
             notes.append(f"{count:,} empty cells of '{name}' have the value above them (table.fill_down)")
     return (table.replace_columns(arrow) if notes else table), notes
-
-
-def _row_above(codes: Array, is_new: Array) -> Array:
-    """The row `(n,)` whose value a row has: its own or one above it, up to where a block begins; else -1."""
-    given = codes >= 0
-    last = np.maximum.accumulate(np.where(given | is_new, np.arange(len(codes)), -1))
-    return np.where((last >= 0) & given[last], last, -1)
 
 
 def find_outlined(table: DataTable, columns: Sequence[str]) -> list[str]:
@@ -72,7 +66,7 @@ def _is_outlined(codes: Array) -> bool:
 
 def repeat_codes(codes: Array) -> Array:
     """The codes `(n,)` of a column as `fill_columns` would fill it by itself."""
-    above = _row_above(codes, np.zeros(len(codes), bool))
+    above = rows_above(codes >= 0)
     filled: Array = np.where(above >= 0, codes[above], -1)
     return filled
 

@@ -25,7 +25,7 @@ from labeltree.data.images.stores import SomeImages
 from labeltree.data.listed_images import open_listed
 from labeltree.data.names.cleaning import Names
 from labeltree.data.names.label_names import LabelNames
-from labeltree.data.shards.finding import Shards
+from labeltree.data.shards.shard_files import Shards
 from labeltree.data.shards.shard_table import ShardTable, read_shards
 from labeltree.data.source import CALIB, DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source, TableRows
 from labeltree.data.table_columns import DataTable, read_header

@@ -30,10 +30,10 @@ from labeltree.decisions.conformal import count_groups
 from labeltree.decisions.kept_promises import group_coverage
 from labeltree.decisions.promise_samples import CLASSIFIER, EPOCH, PromiseSamples, kept_for_probabilities
 from labeltree.errors import DataError
-from labeltree.evaluation.protocol_inputs import Inputs
 from labeltree.evaluation.protocol_registry import ProtocolResult, register
 from labeltree.evaluation.sample_columns import Column
 from labeltree.evaluation.scored_samples import class_scores, fit_rule_to_rows, split_for_calibration
+from labeltree.evaluation.search_and_answer_columns import Inputs
 from labeltree.evaluation.statistics import Statistic
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import shared_depth

@@ -12,11 +12,11 @@ from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.evaluation.chosen_samples import labelled_rows
 from labeltree.evaluation.fitted_probe import fit_probe
-from labeltree.evaluation.protocol_inputs import answer_columns
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.protocols.clusters import ClusteringOptions, cluster_scores
+from labeltree.evaluation.queries_and_gallery import SearchPlan
 from labeltree.evaluation.representations import Reading
-from labeltree.evaluation.search_plan import SearchPlan
+from labeltree.evaluation.search_and_answer_columns import answer_columns
 from labeltree.evaluation.subsampling import half_split
 from labeltree.metrics.functional import nodes_at_depth
 from labeltree.taxonomy.label_sets import covered_nodes, finest_labels, shared_depth, shared_note

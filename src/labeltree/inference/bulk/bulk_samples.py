@@ -13,8 +13,8 @@ from typing import Any
 
 from labeltree.data.image_rules import ImageRule
 from labeltree.data.object_stores import local_copy
-from labeltree.data.shards.finding import find_shards
 from labeltree.data.shards.parquet import class_names
+from labeltree.data.shards.shard_files import find_shards
 from labeltree.data.shards.shard_table import CLASSES
 from labeltree.data.source import SPLIT_NAMES, SPLITS
 from labeltree.data.streaming import StreamedSample, count_samples, stream_samples

@@ -153,7 +153,7 @@ def writes_folder(data: str | Path | None, out: str | Path | None) -> bool:
         return True
     if data is None or Path(out).suffix:
         return False
-    from labeltree.data.shards.finding import find_shards
+    from labeltree.data.shards.shard_files import find_shards
 
     return find_shards(local_copy(data)) is not None
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from labeltree.decisions.names import NamedClasses, name_prototypes, weigh_names
+from labeltree.decisions.prototypes_from_names import NamedClasses, name_prototypes, weigh_names
 from labeltree.errors import DataError
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.named_samples import open_texts

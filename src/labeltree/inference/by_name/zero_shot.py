@@ -15,8 +15,8 @@ from labeltree.data import Source, list_datasets, open_source
 from labeltree.data.images.image_files import OnError, open_images
 from labeltree.data.source import printable
 from labeltree.decisions import Answers, ClassNodes, DecisionRule, Promise, fit_rule, holds_truth
-from labeltree.decisions.names import name_prototypes
 from labeltree.decisions.promise_samples import PromiseSamples
+from labeltree.decisions.prototypes_from_names import name_prototypes
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.answers.answered import Answered
 from labeltree.inference.named_samples import NamedSamples, has_folders, name_samples

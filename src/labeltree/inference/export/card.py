@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from labeltree.inference.facts import Facts, what_it_reads
 from labeltree.inference.info_text import number_name, number_text, threshold_text
+from labeltree.inference.model_facts import Facts, what_it_reads
 from labeltree.inference.public_settings import EXPORTED
 
 __all__ = ["model_card"]

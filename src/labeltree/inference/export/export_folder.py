@@ -16,7 +16,7 @@ from labeltree.inference.decider import Decider
 from labeltree.inference.export.card import model_card
 from labeltree.inference.export.export_labels import labels, preprocessing, script, tokenizer_text
 from labeltree.inference.export.graph_files import need_onnx, write_onnx, write_program
-from labeltree.inference.facts import CONFIG, EXPORT_FORMAT, EXPORT_VERSION, Facts, model_facts
+from labeltree.inference.model_facts import CONFIG, EXPORT_FORMAT, EXPORT_VERSION, Facts, model_facts
 from labeltree.inference.public_settings import EXPORTED, public_description, public_encoder, public_json
 from labeltree.inference.reference import save_unordered
 from labeltree.inference.run_classifiers import run_classifiers, save_classifiers

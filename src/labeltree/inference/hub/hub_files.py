@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.errors import DataError, LabeltreeError, RunError
-from labeltree.inference.facts import CONFIG, EXPORT_FORMAT, EXPORT_VERSION
-from labeltree.inference.load_run import file_digest
+from labeltree.inference.model_facts import CONFIG, EXPORT_FORMAT, EXPORT_VERSION
 from labeltree.models.hub_cache import HubName
 from labeltree.runs import RunFolder
+from labeltree.runs.run_digests import weights_digest
 from labeltree.safe_files import Reader, read_json
 
 __all__ = ["CARD", "check_export", "fetched_files", "read_export_config", "repository_name", "sent_files"]
@@ -117,7 +117,7 @@ def check_export(folder: Path, what: str, remedy: str) -> None:
         raise RunError(f"{what} has no {run.encoder.name}, which its {CONFIG} names; {remedy}")
     if not run.encoder.is_file():
         return
-    if file_digest(run.encoder) != digests.get("weights"):
+    if weights_digest(run) != digests.get("weights"):
         raise RunError(f"{run.encoder.name} of {what} is not what its {CONFIG} says (SHA-256); {remedy}")
     try:
         taxonomy = run.load_taxonomy().digest

@@ -15,8 +15,8 @@ from labeltree.atomic import write_text
 from labeltree.cache import data_home, new_folder
 from labeltree.errors import DataError, RunError
 from labeltree.inference.export.export_folder import check_target
-from labeltree.inference.facts import CONFIG
 from labeltree.inference.hub.hub_files import check_export, fetched_files, read_export_config, repository_name
+from labeltree.inference.model_facts import CONFIG
 from labeltree.links import refuse_links
 from labeltree.models.hub import Listing, download, list_repository
 from labeltree.models.hub_answers import error_kind, hub_host

@@ -17,7 +17,6 @@ from typing import Any
 
 from labeltree.errors import DataError, LabeltreeError, RunError, typed
 from labeltree.inference.export.export_folder import is_exported
-from labeltree.inference.facts import CONFIG
 from labeltree.inference.hub.hub_files import (
     CARD,
     check_export,
@@ -28,6 +27,7 @@ from labeltree.inference.hub.hub_files import (
 from labeltree.inference.hub.pull_export import HUB_PREFIX, need_hub
 from labeltree.inference.info_text import size_text
 from labeltree.inference.model import Model
+from labeltree.inference.model_facts import CONFIG
 from labeltree.inference.public_settings import EXPORTED
 from labeltree.links import refuse_links
 from labeltree.models.hub_answers import error_kind, hub_host, quiet_hub

@@ -11,7 +11,7 @@ import torch
 from markupsafe import Markup
 
 from labeltree.evaluation.chosen_samples import stratified_subsample
-from labeltree.evaluation.search_plan import SearchPlan
+from labeltree.evaluation.queries_and_gallery import SearchPlan
 from labeltree.geometry import Sphere
 from labeltree.metrics.retrieval import Retrieval
 from labeltree.report.charts.bar_charts import for_screens, round_ticks

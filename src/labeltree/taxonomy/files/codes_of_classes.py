@@ -188,7 +188,7 @@ def entries_of_described_codes(pairs: Sequence[tuple[str, str]], root_name: str 
     levels = f"levels as in {known}" if known else "a code that begins with another one is below it"
     note = f"{len(texts)} codes, {levels}; what they mean are further names; 'labeltree taxonomy convert' "
     note += "with --form codes and --levels reads other levels"
-    note += "; codes are below the letter that stands above them" * bool(_sections(codes))
+    note += "".join(f"; {said}" for said in entries.notes)
     missing = "codes above them are" if made > 1 else "code above them is"
     note += f"; {made} {missing} not in the file" if made > 0 else ""
     note += f"; {some(several, 3)} {'has' if len(several) == 1 else 'have'} several meanings" * bool(several)
@@ -283,7 +283,8 @@ def entries_from_codes(
     paths = [[sections[path[0]], *path] if path[0] in sections else path for path in paths]
     known = {code: text.strip() for code, text in (descriptions or {}).items() if text.strip()}
     named = [[f"{code} {known[code]}" if code in known else code for code in path] for path in paths]
-    return entries_from_paths(named, root_name)
+    notes = ("codes are below the letter that stands above them",) if sections else ()
+    return entries_from_paths(named, root_name)._replace(notes=notes)
 
 
 def _segments(code: str) -> list[str]:

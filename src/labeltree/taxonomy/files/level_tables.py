@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.breadcrumbs import (
@@ -31,6 +34,7 @@ from labeltree.taxonomy.files.level_columns import (
 )
 from labeltree.taxonomy.files.opened_file import FileTable, OpenedFile
 from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.numbering import IntArray
 
 __all__ = [
     "CODE_COLUMNS",
@@ -38,6 +42,7 @@ __all__ = [
     "entries_from_code_column",
     "entries_from_id_paths",
     "entries_from_levels",
+    "rows_above",
 ]
 
 CODE_COLUMNS = ("code", "codes", "icd", "icd10", "atc", "naics", "id", "class")
@@ -157,17 +162,29 @@ def _filled(file: OpenedFile, rows: list[list[str]], places: Sequence[int]) -> l
     """The rows, with empty cells before the first filled one filled from above, if any are."""
     if len(places) < 2 or not any(not row[places[0]] and any(row[at] for at in places) for row in rows):
         return rows
-    filled: list[list[str]] = []
-    for row in rows:
-        first = next((at for at, place in enumerate(places) if row[place]), 0)
-        row = list(row)
-        for place in places[:first] if filled else ():
-            row[place] = filled[-1][place]
-        filled.append(row)
-    if not filled[0][places[0]]:
+    if not rows[0][places[0]]:
         return rows
     file.note("empty cells at the beginning of a row repeat those above them")
+    given = np.array([[bool(row[place]) for place in places] for row in rows])
+    stands = np.logical_or.accumulate(given, axis=1) | ~given.any(axis=1)[:, None]
+    filled = [list(row) for row in rows]
+    for at, place in enumerate(places):
+        for row, above in zip(filled, rows_above(stands[:, at]).tolist(), strict=True):
+            row[place] = rows[above][place]
     return filled
+
+
+def rows_above(given: np.ndarray[Any, Any], begins: np.ndarray[Any, Any] | None = None) -> IntArray:
+    """The row `(n,)` whose value a row has, its own or the nearest above it that has one; -1 for none.
+
+    Args:
+        given: `(n,)` bool, the rows with a value.
+        begins: `(n,)` bool, the rows past which no value is carried.
+    """
+    last = np.maximum.accumulate(
+        np.where(given if begins is None else given | begins, np.arange(len(given)), -1)
+    )
+    return np.where((last >= 0) & given[last], last, -1)
 
 
 def _paths_of_levels(

@@ -16,9 +16,9 @@ from labeltree.models import encode_in_chunks, encoder_modality
 from labeltree.models.weights import add_weights
 from labeltree.progress import Progress, silent
 from labeltree.training.features.feature_store import FeatureStore, KeptFeatures
-from labeltree.training.input_batches import InputStore
 from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe
+from labeltree.training.tokens_and_views import InputStore
 
 if TYPE_CHECKING:
     from labeltree.training.experiment import Experiment

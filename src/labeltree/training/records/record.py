@@ -21,7 +21,6 @@ from labeltree.runs import ModelDescription, RunFolder
 from labeltree.training.callbacks.divergence import RECOVERY_SETTINGS, change_recipe, has_diverged
 from labeltree.training.choosing.choose_encoder import AUTO_ENCODER
 from labeltree.training.choosing.choose_objective import with_defaults
-from labeltree.training.label_columns_of_batch import TrainingLabels
 from labeltree.training.objective import Term
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_data import open_recipe_data, split_by_recipe
@@ -33,6 +32,7 @@ from labeltree.training.records.same_samples import (
 )
 from labeltree.training.registry import AUTO_OBJECTIVE, list_objectives
 from labeltree.training.resolution import resolve_recipe
+from labeltree.training.training_labels import TrainingLabels
 
 if TYPE_CHECKING:
     from labeltree.training.module import RepresentationModule

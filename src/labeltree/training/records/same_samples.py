@@ -17,8 +17,8 @@ from labeltree.runs import RunFolder, SampleRecord
 from labeltree.runs.sample_record import Changes
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import some
-from labeltree.training.label_columns_of_batch import TrainingLabels
 from labeltree.training.recipe import Recipe
+from labeltree.training.training_labels import TrainingLabels
 
 __all__ = [
     "ContentChangedError",

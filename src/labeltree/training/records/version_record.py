@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import UTC, datetime
 
 import lightning as L
-import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback
 
 from labeltree.runs import RunFolder
+from labeltree.runs.run_digests import samples_digest
 from labeltree.runs.versions import versions
 
 __all__ = [
@@ -42,7 +41,7 @@ class VersionRecord(Callback):
                 "devices": trainer.world_size,
                 "threads": torch.get_num_threads(),
                 "precision": str(trainer.precision),
-                "samples": _digest(self.folder),
+                "samples": samples_digest(self.folder),
             }
         )
 
@@ -55,14 +54,3 @@ def _device(device: torch.device) -> str:
     if device.type == "cpu":
         return f"CPU ({torch.backends.cpu.get_cpu_capability()})"
     return device.type
-
-
-def _digest(folder: RunFolder) -> str:
-    """First half of the SHA-256 of the run's samples, their ids, contents, labels and splits, and of the
-    taxonomy.
-    """
-    digest = hashlib.sha256(folder.taxonomy.read_bytes())
-    for name, column in sorted(folder.load_samples().arrays().items()):
-        digest.update(f"{name} {column.dtype} {column.shape}".encode())
-        digest.update(np.ascontiguousarray(column).tobytes())
-    return digest.hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""The encoder's inputs: images, tokens or vectors of samples, and the views of them."""
+"""The encoder's inputs: images, texts as tokens or vectors of samples, and the views of them."""
 
 from __future__ import annotations
 

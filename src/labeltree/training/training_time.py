@@ -9,8 +9,8 @@ import torch
 
 from labeltree.progress import duration
 from labeltree.training.experiment import Experiment
-from labeltree.training.input_batches import open_inputs
-from labeltree.training.length import epochs_and_batch_size
+from labeltree.training.tokens_and_views import open_inputs
+from labeltree.training.training_length import epochs_and_batch_size
 
 __all__ = ["cost_note"]
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from labeltree.progress import duration
-from labeltree.training import cost
-from labeltree.training.cost import cost_note
+from labeltree.training import training_time
 from labeltree.training.experiment import prepare
 from labeltree.training.recipe import Recipe
+from labeltree.training.training_time import cost_note
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ def test_hours_and_memory(
     experiment = prepare(recipe)
     before = {key: value.clone() for key, value in experiment.module.encoder.state_dict().items()}
     state = torch.get_rng_state()
-    monkeypatch.setattr(cost, "_HOURS", 0.0)
+    monkeypatch.setattr(training_time, "_HOURS", 0.0)
     said = cost_note(experiment)
     assert said is not None
     assert "training at 96 × 96 pixels takes about 0.0 hours here, and" in said
@@ -35,9 +35,9 @@ def test_hours_and_memory(
     assert all(
         torch.equal(value, before[key]) for key, value in experiment.module.encoder.state_dict().items()
     )
-    monkeypatch.setattr(cost, "_HOURS", 10.0)
+    monkeypatch.setattr(training_time, "_HOURS", 10.0)
     assert cost_note(experiment) is None
-    monkeypatch.setattr(cost, "_try", lambda encoder, shape: (100.0, 1e9))
+    monkeypatch.setattr(training_time, "_try", lambda encoder, shape: (100.0, 1e9))
     # 16 training samples, two views each, five epochs of 100 seconds an image; nine samples a batch
     found = cost_note(experiment)
     count = len(experiment.source.of_split("train"))
@@ -51,9 +51,9 @@ def test_hours_and_memory(
 def test_nothing_is_tried_for_small_images_and_frozen_encoders(
     recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cost, "_try", lambda *_: pytest.fail("tried"))
+    monkeypatch.setattr(training_time, "_try", lambda *_: pytest.fail("tried"))
     assert cost_note(prepare(recipe_of())) is None
-    monkeypatch.setattr(cost, "_SIDE", 8)
+    monkeypatch.setattr(training_time, "_SIDE", 8)
     assert cost_note(prepare(recipe_of(trainable="head"))) is None
 
 
@@ -71,13 +71,13 @@ def test_minutes_of_training_on_texts(
     experiment = prepare(replace(Recipe(settings.pop("data")), **settings, epochs=5, views="dropout"))
     state = torch.get_rng_state()
     assert cost_note(experiment) is None  # a second or less
-    monkeypatch.setattr(cost, "_MINUTES", 0.0)
+    monkeypatch.setattr(training_time, "_MINUTES", 0.0)
     said = cost_note(experiment)
     assert said is not None
     assert said.startswith("training the encoder on texts takes about ")
     assert "--epochs or --max_length" in said
     assert torch.equal(torch.get_rng_state(), state)
-    monkeypatch.setattr(cost, "_try_texts", lambda experiment: (6.0, 2.0))
+    monkeypatch.setattr(training_time, "_try_texts", lambda experiment: (6.0, 2.0))
     count = len(experiment.source.of_split("train")) * experiment.module.objective.num_views
     found = cost_note(experiment)
     assert found is not None

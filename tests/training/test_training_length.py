@@ -8,7 +8,9 @@ import pytest
 from labeltree.errors import OtherSettingsError
 from labeltree.runs import ModelDescription
 from labeltree.training.fit import train
-from labeltree.training.length import (
+from labeltree.training.read_recipes import RecipeParser
+from labeltree.training.recipe import Recipe
+from labeltree.training.training_length import (
     ENOUGH_STEPS,
     epochs_and_batch_size,
     length_note,
@@ -16,8 +18,6 @@ from labeltree.training.length import (
     steps_of,
     with_length,
 )
-from labeltree.training.reading import RecipeParser
-from labeltree.training.recipe import Recipe
 
 
 def chosen(samples: int, **settings: int) -> tuple[int, int]:
@@ -99,8 +99,8 @@ def test_a_run_records_what_was_chosen_and_goes_on_with_it(
     open_recipe: Callable[..., Recipe],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("labeltree.training.length.ENOUGH_STEPS", 6)
-    monkeypatch.setattr("labeltree.training.length._LEAST_EPOCHS", 1)
+    monkeypatch.setattr("labeltree.training.training_length.ENOUGH_STEPS", 6)
+    monkeypatch.setattr("labeltree.training.training_length._LEAST_EPOCHS", 1)
     said = []
     folder = train(open_recipe(), tmp_path / "run", progress_bar=False, on_data=said.append)
     settings = ModelDescription.load(folder.description).settings

@@ -1,4 +1,4 @@
-"""Which samples are searched among which: each among the others, or queries in a gallery."""
+"""Which samples are searched among which, the queries and the gallery, and which results do not count."""
 
 from __future__ import annotations
 

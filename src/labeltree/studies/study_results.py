@@ -18,8 +18,8 @@ from labeltree.studies.run import Task, run_tasks_of, state_of, trial_tasks_of
 from labeltree.studies.score_names import missing_scores
 from labeltree.studies.study_file import read_study
 from labeltree.studies.study_plan import Method, Study, StudyError, changed_defaults
-from labeltree.training.length import with_length
 from labeltree.training.recipe import Recipe
+from labeltree.training.training_length import with_length
 
 __all__ = ["Book", "Listing", "list_study"]
 

@@ -20,7 +20,7 @@ from jsonargparse import ArgumentParser, Namespace
 import labeltree
 from labeltree.data import list_datasets
 from labeltree.data.object_stores import is_remote
-from labeltree.data.shards.finding import find_shards
+from labeltree.data.shards.shard_files import find_shards
 from labeltree.errors import RecipeError
 from labeltree.safe_files import Reader, read_yaml
 from labeltree.training.parser_text import HelpInWords, explain

@@ -15,8 +15,8 @@ __all__ = ["open_model", "weights_digest"]
 
 def weights_digest(run: str | Path) -> str | None:
     """The fingerprint of a run's weights; None if it cannot be read."""
-    from labeltree.inference.load_run import file_digest
     from labeltree.runs import RunFolder
+    from labeltree.runs.run_digests import file_digest
 
     try:
         return file_digest(RunFolder(run).encoder)

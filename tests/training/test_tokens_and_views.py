@@ -7,13 +7,13 @@ import torch
 
 from labeltree.models import build_encoder, register_encoder
 from labeltree.models.encoder_registry import _ENTRIES
-from labeltree.models.small import small_conv
+from labeltree.models.small_image_encoders import small_conv
 from labeltree.training.experiment import prepare
-from labeltree.training.input_batches import IMAGENET_MEAN
 from labeltree.training.network import Network, build_network
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_data import open_recipe_source
 from labeltree.training.resolution import resolve_recipe
+from labeltree.training.tokens_and_views import IMAGENET_MEAN
 
 pytestmark = pytest.mark.slow
 

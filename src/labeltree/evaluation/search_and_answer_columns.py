@@ -1,4 +1,4 @@
-"""The inputs and methods that a protocol uses; columns of answers and rankings; resampling units of rows."""
+"""What protocols compute: a column, a value for each sample, of every number of a search or of answers."""
 
 from __future__ import annotations
 
