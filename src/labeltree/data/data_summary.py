@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.counted_nouns import say_count
+from labeltree.data.doubtful_labels import warn_of_copies, warn_of_strays
 from labeltree.data.held_out_sizes import sizes_for_answers
 from labeltree.data.source import CALIB, SPLITS, UNSEEN, Source
 from labeltree.data.stratified import group_numbers
@@ -26,12 +27,14 @@ from labeltree.taxonomy.versions.near_names import near_pairs, plain_key
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["DataSummary", "SplitSummary", "summarize"]
+__all__ = ["UNUSED_ROWS", "DataSummary", "SplitSummary", "summarize"]
 
 FEW = 100
 """Number of test samples below which the summary warns about uncertain results."""
 FEW_GROUPS = 6
 """Number of test groups below which it does."""
+UNUSED_ROWS = "unused-rows.csv"
+"""The file of a run that lists the rows of its table which are not used."""
 _MOST_NAMED = 5  # classes without samples
 _LARGEST_SHARE = 0.4  # of the samples to hold out that is proposed
 _MOST_COLUMNS = 8  # that are named one by one
@@ -184,7 +187,12 @@ def summarize(source: Source) -> DataSummary:
         splits,
         dict(source.missing_labels),
         (*source.notes, *_note_unused(source), *_without_samples(source)),
-        (*_warnings(source, splits, finest, learned), *placeholder_sentences(tree, source.nodes)),
+        (
+            *_warnings(source, splits, finest, learned),
+            *warn_of_copies(source),
+            *warn_of_strays(source),
+            *placeholder_sentences(tree, source.nodes),
+        ),
     )
 
 
@@ -197,7 +205,7 @@ def _note_unused(source: Source) -> list[str]:
     more = f", and {len(counts) - 3:,} other reasons" if len(counts) > 3 else ""
     rows = len(set(source.unused.rows.tolist()))
     are = "row is" if rows == 1 else "rows are"
-    return [f"{rows:,} {are} not used, or not as they stand (unused-rows.csv): {shown}{more}"]
+    return [f"{rows:,} {are} not used, or not as they stand ({UNUSED_ROWS}): {shown}{more}"]
 
 
 def _without_samples(source: Source) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from labeltree.data.images.encoded import ImageParts
-from labeltree.data.images.image_files import ImageSettings, open_images, unreadable
+from labeltree.data.images.image_files import LEFT_OUT, ImageSettings, open_images, unreadable
 from labeltree.data.named_data import register_dataset
 from labeltree.data.source import Source, printable
 from labeltree.errors import DataError
@@ -134,7 +134,7 @@ def open_listed(
     if not opened.failures:
         return everything
     readable = torch.from_numpy(opened.readable())
-    said = f"{unreadable(names, opened.failures)}; they are left out"
+    said = f"{unreadable(names, opened.failures)}{LEFT_OUT}"
     listed = names if paths is None else paths
     lost = [row for row in range(n) if int(rows[row]) in opened.failures]
     unread = {

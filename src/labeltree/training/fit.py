@@ -20,6 +20,8 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
 from labeltree.data import DataSummary, summarize
+from labeltree.data.data_summary import UNUSED_ROWS
+from labeltree.data.images.image_files import LEFT_OUT
 from labeltree.data.opening_sources import check_named
 from labeltree.errors import RunError
 from labeltree.models import (
@@ -182,8 +184,7 @@ def train(
         experiment = prepare(recipe, source)
         summary = _note_length(summary, recipe, training_size(source), experiment.batches)
         if data.unread:
-            listed = f"unreadable.csv in the run folder lists the {len(data.unread):,} that cannot be read"
-            summary = replace(summary, notes=(*summary.notes, listed))
+            summary = _note_unreadable(summary, len(data.unread))
         if is_first_rank():
             (on_data or _log_warnings)(summary)
         if experiment.carried is not None and is_first_rank() and not folder.last_checkpoint.is_file():
@@ -361,8 +362,19 @@ def _note_encoder(summary: DataSummary, choice: EncoderChoice) -> DataSummary:
     )
 
 
+def _note_unreadable(summary: DataSummary, count: int) -> DataSummary:
+    """The summary with the file that lists what cannot be read, beside the note that names some of it."""
+    listed = f"unreadable.csv in the run folder lists the {count:,} that cannot be read"
+    said = [note for note in summary.notes if note.endswith(LEFT_OUT)]
+    if len(said) != 1:
+        return replace(summary, notes=(*summary.notes, listed))
+    notes = [f"{note} ({listed})" if note is said[0] else note for note in summary.notes]
+    return replace(summary, notes=tuple(notes))
+
+
 def _log_warnings(summary: DataSummary) -> None:
-    for warning in summary.warnings:
+    lost = [note for note in summary.notes if LEFT_OUT in note or UNUSED_ROWS in note]
+    for warning in (*lost, *summary.warnings):
         _log.warning("%s: %s", summary.name, warning)
 
 

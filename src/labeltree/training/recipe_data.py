@@ -56,7 +56,7 @@ def open_recipe_data(
             preprocessing=known.preprocessing,
             choose=partial(chosen_input, recipe) if left_open else None,
             missing_labels=recipe.missing_labels,
-            on_error=recipe.on_error,
+            on_error="list" if recipe.on_error == "skip" else recipe.on_error,  # its summary says them
             cache={"auto": None, "always": True, "never": False}[recipe.pixel_cache],
             check=recipe.pixel_cache != "never",
             progress=progress,

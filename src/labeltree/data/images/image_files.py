@@ -29,6 +29,7 @@ from labeltree.progress import Progress, silent
 
 __all__ = [
     "HOW_TO_SKIP",
+    "LEFT_OUT",
     "ImageSettings",
     "OnError",
     "OpenedImages",
@@ -43,6 +44,8 @@ __all__ = [
 ]
 
 OnError = Literal["raise", "skip", "list"]
+LEFT_OUT = "; they are left out"
+"""The end of a note on images that cannot be read."""
 
 HOW_TO_SKIP = '--on_error skip (in Python on_error="skip")'
 """How an error names the setting that leaves out what cannot be read, on the command line and in Python."""

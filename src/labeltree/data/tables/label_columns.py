@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -49,6 +50,7 @@ _ORIGIN = re.compile(
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W_a-zA-Z]+")
 _LONG = 60  # characters; longer cells are texts
 _NEARLY = 0.9
+_SHOWN = 3  # rows that a note names
 _EXCEPTIONS = 0.02  # share of the values that may lie in several values of a column with which they nest
 _GAPS = 0.1  # share of the rows in which a column may be empty, if gaps are bridged
 _HOMONYMS = 0.2  # share of the names of a rank that may lie in several taxa of a coarser one
@@ -438,7 +440,7 @@ def _find_nested(
                 f"each value of '{column.name}', the column of groups, has one label; if its values are "
                 f"classes, too, set {_setting([*names, column.name])}"
             )
-    notes += _nearly_nested(base, [c for c in able if c not in coarser and c not in finer], chain)
+    notes += _nearly_nested(table, base, [c for c in able if c not in coarser and c not in finer], chain)
     notes += _outlined_beside(table, base, columns, chain)
     notes += _like_groups(base, columns)
     notes += _note_vernacular(table, {*taken, *names})
@@ -497,14 +499,48 @@ def _note_outlined(columns: Sequence[str], labels: Sequence[str] = ()) -> tuple[
     return (f"{outlined_words(columns)}; if an empty cell means the value above it, set {settings}",)
 
 
-def _nearly_nested(base: _Column, columns: list[_Column], chain: list[_Column]) -> list[str]:
-    """Notes on columns that would nest except for a few values or empty cells."""
+def _stray_rows(finer: _Column, coarser: _Column) -> np.ndarray[Any, Any]:
+    """The rows in which a finer value is not below the coarser one that it is below in most rows."""
+    rows = np.flatnonzero(finer.known & coarser.known)
+    pairs, index, counts = np.unique(
+        np.stack([finer.codes[rows], coarser.codes[rows]]), axis=1, return_inverse=True, return_counts=True
+    )
+    most = np.zeros(len(finer.texts), np.int64)
+    np.maximum.at(most, pairs[0], counts)
+    usual = counts == most[pairs[0]]
+    usual &= np.diff(np.concatenate([[-1], np.where(usual, pairs[0], -2)])) != 0  # of several, the first
+    strays: np.ndarray[Any, Any] = rows[~usual[index.reshape(-1)]]
+    return strays
+
+
+def _tell_strays(table: DataTable, finer: _Column, coarser: _Column, strays: np.ndarray[Any, Any]) -> str:
+    """Which rows keep two columns from nesting, and how the values lie in all others."""
+    told = []
+    for row in strays[:_SHOWN].tolist():
+        name = finer.texts[finer.codes[row]]
+        with_name = (finer.codes == finer.codes[row]) & coarser.known
+        most = int(np.bincount(coarser.codes[with_name]).argmax())
+        others = int((with_name & (coarser.codes == most)).sum())
+        told.append(
+            f"{table.place(row)} has '{name}' in '{coarser.texts[coarser.codes[row]]}', {others:,} "
+            f"other{'s have' if others > 1 else ' has'} it in '{coarser.texts[most]}'"
+        )
+    more = f", and {len(strays) - _SHOWN:,} more such rows" if len(strays) > _SHOWN else ""
+    return f"{'; '.join(told)}{more}"
+
+
+def _nearly_nested(
+    table: DataTable, base: _Column, columns: list[_Column], chain: list[_Column]
+) -> list[str]:
+    """Notes on columns that would nest except for a few values, rows or empty cells."""
     notes = []
     for column in columns:
         for finer, coarser in ((base, column), (column, base)):
             values, strays = _strays(finer, coarser)
             fewer = len(np.unique(coarser.codes[finer.known & coarser.known]))
-            if not 1 < fewer < values or len(strays) > (1 - _NEARLY) * values:
+            rows = _stray_rows(finer, coarser)
+            few = len(rows) <= max(1, _EXCEPTIONS * np.count_nonzero(finer.known & coarser.known))
+            if not 1 < fewer < values or (len(strays) > (1 - _NEARLY) * values and not few):
                 continue
             gaps = int(((finer.codes >= 0) & (coarser.codes < 0)).sum())
             if _lies_in(finer, coarser):
@@ -514,10 +550,17 @@ def _nearly_nested(base: _Column, columns: list[_Column], chain: list[_Column]) 
             )
             if gaps:
                 why = f"'{coarser.name}' is empty in {gaps:,} rows where '{finer.name}' is not"
-            if why:
+            setting = _setting(_insert_column(chain, column))
+            if strays and few and not gaps:
+                notes.append(
+                    f"the column '{column.name}' is not a level of the labels, because of {len(rows):,} "
+                    f"row{'s' * (len(rows) != 1)}: {_tell_strays(table, finer, coarser, rows)}. Correct "
+                    f"{'it' if len(rows) == 1 else 'them'}, or take the column as it is with {setting}"
+                )
+            elif why:
                 notes.append(
                     f"the column '{column.name}' was not taken as labels: '{finer.name}' nearly nests in "
-                    f"'{coarser.name}', but {why}; to take it, set {_setting(_insert_column(chain, column))}"
+                    f"'{coarser.name}', but {why}; to take it, set {setting}"
                 )
     return notes
 
