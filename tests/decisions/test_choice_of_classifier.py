@@ -363,7 +363,7 @@ def test_probabilities_no_better_than_guessing_are_named() -> None:
     assert not of_few.warning, "six samples say nothing"
     check = fit_rule(40 * scores, wrong, classes).check
     assert check is not None
-    assert "hardly better than guessing by how often each class occurs (log loss" in check.warning
+    assert "worse than guessing by how often each class occurs (log loss" in check.warning
     assert "(--classifier)" in check.warning
     assert check.sentence.endswith(check.warning)
     assert check.to_dict()["warning"] == check.warning
@@ -378,3 +378,29 @@ def test_a_classifier_that_loses_more_than_guessing_is_calibrated() -> None:
     assert check.errors[1] > check.errors[0]
     assert check.loss_after < check.guessing < check.loss_before
     assert check.applied
+
+
+def test_a_run_that_knows_nothing_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Training and `predict` warn; a head that was solved at once has no epoch that validation chose."""
+    draw = np.random.default_rng(0)
+    vectors, labels = draw.normal(size=(90, 80)), draw.integers(3, size=90)
+    lines = ["label," + ",".join(f"v{column}" for column in range(80))]
+    lines += [
+        f"{'xyz'[label]}," + ",".join(map(str, row)) for label, row in zip(labels, vectors, strict=True)
+    ]
+    data, folder = tmp_path / "noise.csv", tmp_path / "run"
+    data.write_text("\n".join(lines) + "\n")
+    assert (
+        run("train", "--data", data, "--val", "0.3", "--classifier", "lda", "--out", folder, "--quiet") == 0
+    )
+    said = "than guessing by how often each class occurs (log loss"
+    assert said in caplog.text
+    assert run("predict", folder, data) == 0
+    error = capsys.readouterr().err
+    assert said in error
+    assert "which have also fitted a temperature: it can" in error
+    assert "epoch" not in error
+    assert run("calibrate", folder, "--classifier", "auto") == 0
+    assert "also chosen the classifier and fitted a temperature" in capsys.readouterr().out

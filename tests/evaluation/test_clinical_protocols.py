@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from labelled_vectors import tree_vectors
+from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 
 from labeltree.decisions.choose_classifier import classifier_words
@@ -170,6 +171,44 @@ def test_answers_without_probabilities_decide_and_another_ranks(
     assert found.scores["answers.auroc"] < 1.0
     assert any("there are no probabilities: AUROC, average precision and" in note for note in found.notes)
     assert any("answered right by the answers that came with the table" in note for note in found.notes)
+
+
+def rates_of(right: int, of: int, groups: torch.Tensor | None = None) -> ProtocolResult:
+    """A question of which some positive test samples are answered right, and all negative ones."""
+    tree = Taxonomy.from_paths(["yes", "no"])
+    count = of + 12
+    learn = torch.tensor([1, 2]).repeat(10)
+    nodes = torch.cat([learn, torch.tensor([1] * of + [2] * 12)])
+    place = torch.where(nodes == 1, 1.0, -1.0)
+    place[20 + right : 20 + of] = -1.0
+    points = torch.stack([place, torch.ones(len(place))], 1)
+    split = np.array(["train"] * 20 + ["test"] * count)
+    ids = None if groups is None else torch.cat([100 + torch.arange(20), groups])
+    table = EmbeddingTable(points, nodes, split, groups=ids)
+    return run("node-scores", table, tree, questions=("yes=yes",))
+
+
+@pytest.mark.parametrize(("right", "of"), [(5, 7), (3, 4), (2, 2), (0, 3)])
+def test_a_rate_of_independent_cases_has_its_exact_interval(right: int, of: int) -> None:
+    """Of any number of cases, as a share of samples has it; not the draws of so few."""
+    exact = binomtest(right, of).proportion_ci(method="exact")
+    for groups in (None, torch.arange(of + 12)):
+        found = rates_of(right, of, groups)
+        low, high = found.intervals["yes.decision_sensitivity"]
+        assert (low, high) == pytest.approx((exact.low, exact.high))
+        assert found.node_intervals["embeddings.decision_sensitivity"]["yes"] == pytest.approx((low, high))
+
+
+def test_a_rate_of_few_groups_of_several_cases_has_no_interval_and_that_is_said() -> None:
+    found = rates_of(5, 7, torch.cat([torch.arange(7) // 2, 50 + torch.arange(12)]))
+    assert "yes.decision_sensitivity" not in found.intervals
+    assert "yes.decision_specificity" in found.intervals
+    (note,) = (note for note in found.notes if "no interval" in note)
+    assert note.startswith("yes: no interval of sensitivity, ")
+    assert "it takes 6 groups" in note
+    enough = rates_of(9, 12, torch.cat([torch.arange(12) // 2, 50 + torch.arange(12)]))
+    low, high = enough.intervals["yes.decision_sensitivity"]
+    assert 0.1 < low < 0.75 < high < 1
 
 
 def test_means_of_node_scores_count_every_node_once(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:

@@ -244,12 +244,13 @@ def _calibrate_others(
 def _losses(raw: Tensor, tried: Tensor, labels: Tensor, classes: ClassNodes) -> tuple[float, float, float]:
     """Mean log loss as it is, calibrated, and of guessing by how often each label occurs.
 
-    The guess for a sample counts the labels of the others, and one more of each class.
+    The guess for a sample counts the labels of the others, and one more of each class; of few samples it may
+    lose more than guessing all classes alike, which then counts.
     """
     _, place, counts = torch.unique(labels, return_inverse=True, return_counts=True)
     before, after = (float(mean_label_loss(p, labels, classes)) for p in (raw, tried))
     guessed = counts[place].double() / (len(labels) - 1 + len(classes))
-    return before, after, float(-guessed.log().mean())
+    return before, after, min(float(-guessed.log().mean()), math.log(len(classes)))
 
 
 def _calibrate_depths(p: Tensor, labels: Tensor, classes: ClassNodes, bins: int) -> list[DepthCalibration]:

@@ -14,8 +14,9 @@ from torch import Tensor
 from labeltree.evaluation.result import ProtocolResult
 from labeltree.evaluation.sample_columns import Place, ResamplingUnits
 from labeltree.evaluation.statistics import Statistic
-from labeltree.evaluation.statistics.interval_ends import Floats, acceleration_of, divided
+from labeltree.evaluation.statistics.interval_ends import Floats, Interval, acceleration_of, divided
 from labeltree.evaluation.statistics.jackknife import block_counts, jackknife
+from labeltree.evaluation.statistics.proportions import Clusters, proportion_interval
 from labeltree.metrics.functional.node_resampling import CountedNodes, ranked_nodes
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.naming import some
@@ -189,7 +190,10 @@ class MeanWithoutBlocks:
 
 
 class _Metrics(NamedTuple):
-    """One metric of several nodes: values, those without blocks, draws, influences, counts of groups."""
+    """One metric of several nodes: values, those without blocks, draws, influences, counts of groups.
+
+    `exact` are the ends of the interval where draws are not needed.
+    """
 
     nodes: NDArray[np.int64]
     value: Floats
@@ -199,6 +203,7 @@ class _Metrics(NamedTuple):
     groups: Floats
     agreeing: Floats
     share: bool
+    exact: Interval | None = None
 
 
 class NodeIntervals:
@@ -261,7 +266,11 @@ class NodeIntervals:
             self._put_means(name, drawn_values, share=name == "auroc")
 
     def add_rates(self, prefix: str, nodes: CountedNodes, counted: Mapping[str, NDArray[np.bool_]]) -> None:
-        """Add the intervals of the rates (sensitivity …) in `counted`, named with the `prefix`."""
+        """Add the intervals of the rates (sensitivity …) in `counted`, named with the `prefix`.
+
+        A share of cases has its exact interval, see `proportion_interval`; balanced accuracy, which is none,
+        and means over nodes have those of draws and of a jackknife.
+        """
         resampling, count = self.units.resampling, self.units.count
         if resampling is None:
             return
@@ -272,14 +281,19 @@ class NodeIntervals:
             matrix = block.prepared()
             values = block.weighted(np.ones((count, 1)), matrix)
             left = block.weighted(block_counts(count), matrix)
-            draws = {name: np.empty((len(here), resampling.resamples)) for name in names}
+            exact = {name: _exact(*parts, resampling.confidence) for name, parts in block.shares().items()}
+            draws = {name: np.empty((len(here), resampling.resamples)) for name in names if name not in exact}
             for part, counts in resampling.batches(count):
                 for name, drawn_values in block.weighted(counts, matrix).items():
-                    draws[name][:, part] = drawn_values
+                    if name in draws:
+                        draws[name][:, part] = drawn_values
             for name, (change, groups) in block.influence().items():
                 value = values[name][:, 0]
                 agreeing = groups * (2 if name == "balanced_accuracy" else 1)
-                metrics = _Metrics(here, value, left[name], draws[name], change, groups, agreeing, True)
+                drawn = draws.get(name, np.empty((len(here), 0)))
+                metrics = _Metrics(
+                    here, value, left[name], drawn, change, groups, agreeing, True, exact.get(name)
+                )
                 self._take(f"{prefix}{name}", metrics, means[name], counted[f"{prefix}{name}"])
         for name, of_name in means.items():
             self._put_means(f"{prefix}{name}", of_name, share=True)
@@ -295,11 +309,14 @@ class NodeIntervals:
         """Add the intervals of the nodes to the result, and their metrics to the means."""
         resampling = self.units.resampling
         assert resampling is not None
-        nodes, value, left, draws, change, groups, agreeing, share = metrics
+        nodes, value, left, draws, change, groups, agreeing, share, exact = metrics
         known = np.flatnonzero(~np.isnan(value))
         value, left, draws, change = value[known], left[known], draws[known], change[known]
         nodes, groups, agreeing = nodes[known], groups[known], agreeing[known]
-        interval = resampling.ends(draws, value, groups, _acceleration(change), agreeing, share)
+        if exact is None:
+            interval = resampling.ends(draws, value, groups, _acceleration(change), agreeing, share)
+        else:
+            interval = Interval(value, exact.low[known], exact.high[known], exact.error[known])
         low, high = (np.clip(end, 0.0, 1.0).tolist() for end in (interval.low, interval.high))
         for node, *ends in zip(nodes.tolist(), low, high, strict=True):
             self.result.put_interval(Place("by_node", name, self.taxonomy.path_name(node)), *ends)
@@ -312,6 +329,15 @@ class NodeIntervals:
         for level, mean in enumerate(means):
             place = Place("by_depth", name, level - 1) if level else Place("scores", name)
             self.result.put_interval(place, *mean.interval(self.units, share=share))
+
+
+def _exact(hits: Floats, sizes: Floats, confidence: float) -> Interval:
+    """The intervals of shares by node, from the numbers `(b, G)` of right cases and of all of each group."""
+    count = len(hits)
+    rows = np.broadcast_to(np.arange(count)[:, None], hits.shape).ravel()
+    clusters = Clusters.of(rows, hits.ravel(), sizes.ravel(), count)
+    total = sizes.sum(axis=1)
+    return proportion_interval(divided(hits.sum(axis=1), total), total, clusters, confidence)
 
 
 def mean_auroc(

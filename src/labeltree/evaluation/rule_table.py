@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from labeltree.evaluation.fewest_samples import ends_text
 from labeltree.evaluation.result import ProtocolResult
 from labeltree.metrics.catalogue import metric_name
 
@@ -22,7 +23,7 @@ def rule_rows(
         for metric in _SHOWN:
             value = result.scores.get(f"{name}.{metric}", math.nan)
             low, high = result.intervals.get(f"{name}.{metric}", (math.nan, math.nan))
-            ends = f" [{low:.3f}, {high:.3f}]" if intervals and not math.isnan(low) else ""
+            ends = ends_text(low, high) if intervals else ""
             cells.append("–" if math.isnan(value) else f"{value:.3f}{ends}")
         rows[name] = cells
     return [metric_name(metric) for metric in _SHOWN], list(rows.items())

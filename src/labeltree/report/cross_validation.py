@@ -18,6 +18,7 @@ from labeltree.evaluation import (
     pool_folds,
     protocol_table,
 )
+from labeltree.evaluation.fewest_samples import ends_text
 from labeltree.inference.finish import finish_run
 from labeltree.metrics.catalogue import metric_name
 from labeltree.models import as_pinned
@@ -220,8 +221,7 @@ def _numbers(pooled: EvaluationResult, results: Sequence[EvaluationResult]) -> T
             if len(known) > 1
             else math.nan
         )
-        interval = "" if math.isnan(ends[0]) else f" [{ends[0]:.3f}, {ends[1]:.3f}]"
-        cells = [name, "–" if math.isnan(value) else f"{value:.3f}{interval}"]
+        cells = [name, "–" if math.isnan(value) else f"{value:.3f}{ends_text(*ends)}"]
         cells.append("–" if math.isnan(spread) else f"{mean:.3f} ± {spread:.3f}")
         cells += ["–" if math.isnan(each) else f"{each:.3f}" for each in single]
         table.rows.append([Cell(cell) for cell in cells])
@@ -269,7 +269,7 @@ def _node_rates(scores: ProtocolResult) -> Table:
         for name in names:
             value = scores.by_node[f"answer_{name}"].get(path, math.nan)
             ends = scores.node_intervals.get(f"answer_{name}", {}).get(path)
-            interval = "" if ends is None else f" [{ends[0]:.3f}, {ends[1]:.3f}]"
+            interval = "" if ends is None else ends_text(*ends)
             cells.append("–" if math.isnan(value) else f"{value:.3f}{interval}")
         auroc = aurocs.get(path, math.nan)
         cells.append("–" if math.isnan(auroc) else f"{auroc:.3f}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from labeltree.evaluation.fewest_samples import TOO_FEW, says_nothing
 from labeltree.metrics.catalogue import Metric, find_metric, is_larger_better
 
 __all__ = [
@@ -145,6 +146,8 @@ def format_score(value: float, *, share: bool = True) -> str:
 
 def format_interval(low: float, high: float, *, share: bool = True) -> str:
     """The ends of an interval as the table shows them; empty if there is none."""
+    if share and says_nothing(low, high):
+        return TOO_FEW
     return "" if math.isnan(low) else f"{format_score(low, share=share)} – {format_score(high, share=share)}"
 
 

@@ -20,7 +20,7 @@ from labeltree.evaluation.comparing.comparison import (
     MetricComparison,
     StratumComparison,
 )
-from labeltree.evaluation.fewest_samples import FEW
+from labeltree.evaluation.fewest_samples import FEW, ends_text
 from labeltree.evaluation.result import PREFIX, AttributeResult, EvaluationResult, ProtocolResult
 from labeltree.evaluation.rule_table import rule_rows
 from labeltree.evaluation.sample_columns import FEWEST_GROUPS
@@ -111,7 +111,7 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
         cells = [f"{part.samples:,}", *([f"{part.groups or 0:,}"] if grouped else [])]
         for key in shown:
             value, (low, high) = part.scores.get(key, math.nan), part.intervals.get(key, (math.nan,) * 2)
-            ends = "" if math.isnan(low) else f" [{low:.3f}, {high:.3f}]"
+            ends = ends_text(low, high)
             verdict = _verdict(result, key, value, high, part) or _few(part, key)
             if key in other:
                 cells += [f"{count or 0:,}" for count in _rests_on(part, key)[: 1 + grouped]]
@@ -164,7 +164,7 @@ def _cell(result: ProtocolResult, name: str) -> str:
         return ""
     spread = "" if math.isnan(deviation) else f" ± {deviation:.4f}"
     ends = result.intervals.get(name)
-    return f"{value:.4f}{spread}" + ("" if ends is None else f" [{ends[0]:.4f}, {ends[1]:.4f}]")
+    return f"{value:.4f}{spread}" + ("" if ends is None else ends_text(*ends, digits=4))
 
 
 def _aligned(heads: list[str], rows: dict[str, list[str]]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -21,7 +22,7 @@ from labeltree.evaluation.reported_nodes import (
     ranking_statistic,
     with_prefix,
 )
-from labeltree.evaluation.sample_columns import Column
+from labeltree.evaluation.sample_columns import FEWEST_GROUPS, Column
 from labeltree.evaluation.scored_samples import (
     ANSWERS,
     AnswerProbabilities,
@@ -31,6 +32,7 @@ from labeltree.evaluation.scored_samples import (
     probe_probabilities,
 )
 from labeltree.evaluation.subsampling import leak_notes, table_folds
+from labeltree.metrics.catalogue import metric_name
 from labeltree.metrics.functional import (
     group_labels,
     group_probabilities,
@@ -44,6 +46,7 @@ from labeltree.metrics.functional.node_resampling import RATES, decided_nodes, n
 from labeltree.metrics.functional.pool_groups import Aggregation, in_conflict
 from labeltree.runs.table_file_columns import number_groups
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
+from labeltree.taxonomy.naming import plural
 
 __all__ = ["QUESTION_COUNTS", "NodeScoresOptions", "node_scores_protocol"]
 
@@ -304,6 +307,17 @@ def _judge(
     return result, nodes
 
 
+def _without_interval(result: ProtocolResult) -> str:
+    """The rates of the decision, and AUROC, that have a value and no interval, in words."""
+    named = {**{f"decision_{name}": metric_name(name) for name in RATES[:4]}, "auroc": "AUROC"}
+    lacking = [
+        words
+        for key, words in named.items()
+        if not math.isnan(result.scores.get(key, math.nan)) and key not in result.intervals
+    ]
+    return ", ".join(lacking)
+
+
 @dataclass(frozen=True)
 class _Question:
     """A named set of nodes: is it one of these?
@@ -373,8 +387,14 @@ class _Question:
         coarse = f"; {undecided} have labels that do not tell" if undecided else ""
         notes.append(
             f"{self.name}: of {right + missed} positive and {left + wrong} negative test {what}s, {right} "
-            f"and {left} are answered right by {by} ({missed} missed, {wrong} false alarms){coarse}."
+            f"and {left} are answered right by {by} ({missed} missed, "
+            f"{plural(wrong, 'false alarm')}){coarse}."
         )
+        if inputs.resampling is not None and (missing := _without_interval(result)):
+            notes.append(
+                f"{self.name}: no interval of {missing}: it takes {FEWEST_GROUPS} groups (without groups, "
+                "samples) that count in it; a cross-validation (--folds 5) tests every group."
+            )
         if not right + missed or not left + wrong:
             notes.append(f"{self.name}: without positive and negative cases no rate can be compared.")
         return result

@@ -85,18 +85,23 @@ class CountedNodes:
         rates = node_rates(*given)
         return {name: rates[name].numpy() for name in RATES}
 
-    def influence(self) -> dict[str, Influence]:
-        """The influence of each group on each rate, as matrices (b, G); call it on `blocks`."""
+    def shares(self) -> dict[str, tuple[FloatArray, FloatArray]]:
+        """Of each rate that is a share of cases, as matrices (b, G): how many were right, and of how many."""
         true, false, positive, other = (
             part.toarray() for part in (self.true, self.false, self.positive, self.other)
         )
         negative = self.known - other
-        influences = {
-            "sensitivity": _ratio(true, positive),
-            "specificity": _ratio(negative - false, negative),
-            "ppv": _ratio(true, true + false),
-            "npv": _ratio(negative - false, negative - false + positive - true),
+        cleared = negative - false
+        return {
+            "sensitivity": (true, positive),
+            "specificity": (cleared, negative),
+            "ppv": (true, true + false),
+            "npv": (cleared, cleared + positive - true),
         }
+
+    def influence(self) -> dict[str, Influence]:
+        """The influence of each group on each rate, as matrices (b, G); call it on `blocks`."""
+        influences = {name: _ratio(*parts) for name, parts in self.shares().items()}
         both = influences["sensitivity"], influences["specificity"]
         fewest = np.minimum(both[0].groups, both[1].groups)
         influences["balanced_accuracy"] = Influence((both[0].change + both[1].change) / 2, fewest)

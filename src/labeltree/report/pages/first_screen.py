@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from labeltree.counted_nouns import say_count
 from labeltree.data.column_roles import NO_COLUMN
 from labeltree.decisions.kept_promises import calibrated_units, is_kept, may_be_kept
 from labeltree.evaluation import EvaluationResult
-from labeltree.evaluation.fewest_samples import FEW_CASES
+from labeltree.evaluation.fewest_samples import FEW_CASES, TOO_FEW, says_nothing
 from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
 from labeltree.evaluation.result import Bounds
 from labeltree.report.charts.tree_colours import main_branches, name_branches
@@ -156,6 +156,8 @@ def question_panels(result: EvaluationResult, sample: str, group: str = "group")
         name, _, nodes = (part.strip() for part in str(words).partition("="))
         numbers = [node_scores.counts.get(f"{name}: {of}") for of in QUESTION_COUNTS]
         rates = _rates(name, node_scores.scores, node_scores.intervals, numbers, unit)
+        if result.settings.resamples:
+            rates = [rate if rate.interval else replace(rate, interval=TOO_FEW) for rate in rates]
         tested = ""
         if None not in numbers:
             positive, _, negative, _, coarse = (number or 0 for number in numbers)
@@ -164,7 +166,11 @@ def question_panels(result: EvaluationResult, sample: str, group: str = "group")
             by = node_scores.title.partition(", by ")[2]
             tested += f". Answered by {by}." if by else ""
         shown = " or ".join(node.strip().replace("/", " › ") for node in nodes.split("+"))
-        panels.append(QuestionPanel(name, shown, tested, rates, _warnings(name, numbers, unit)))
+        warnings = _warnings(name, numbers, unit)
+        missing = f"{name}: no interval of "
+        lacking = (note for note in node_scores.notes if note.startswith(missing))
+        warnings += [note.removeprefix(missing).join(("No interval of ", "")) for note in lacking]
+        panels.append(QuestionPanel(name, shown, tested, rates, warnings))
     return panels
 
 
@@ -224,6 +230,8 @@ def _score(
 
 def _range(low: float, high: float) -> str:
     """The ends of an interval of a share, in percent; empty if there is none."""
+    if says_nothing(low, high):
+        return TOO_FEW
     return "" if math.isnan(low) else f"{100 * low:.1f} to {percent(high)}"
 
 

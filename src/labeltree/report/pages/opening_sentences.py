@@ -74,7 +74,7 @@ def further_sentences(
         bounds = (
             f" In brackets: {level} intervals of what the model has more, on the same {samples}; a test, "
             "corrected for all of them, says what may be chance."
-            if apart
+            if any("[" in other for other in others)
             else ""
         )
         sentences.append(f"For comparison: {'; '.join(others)}.{bounds}")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from labeltree.decisions.choose_classifier import classifier_words
 from labeltree.evaluation import EvaluationResult
+from labeltree.evaluation.fewest_samples import ends_text
 from labeltree.evaluation.result import PREFIX
 from labeltree.metrics.catalogue import metric_name
 from labeltree.report.compare_answers import Differences, added_by_training
@@ -111,7 +112,7 @@ def _table(
         "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in zip(*columns, strict=True)
     ]
-    if any(method.intervals for method in result.methods.values()):
+    if any(" [" in cell for column in columns for cell in column):
         lines.append(f"in brackets: {result.settings.confidence:.0%} confidence intervals{_drawn(counts)}")
     return lines
 
@@ -157,6 +158,4 @@ def _title(metric: str, role: str | None) -> str:
 def _cell(value: float, bounds: tuple[float, float]) -> str:
     if math.isnan(value):
         return "–"
-    low, high = bounds
-    ends = "" if math.isnan(low) else f" [{low:.3f}, {high:.3f}]"
-    return f"{value:.4f}{ends}"
+    return f"{value:.4f}{ends_text(*bounds)}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from labeltree.counted_nouns import say_count
 from labeltree.evaluation import EvaluationResult, attribute_rows
+from labeltree.evaluation.fewest_samples import TOO_FEW, says_nothing
 from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
 from labeltree.evaluation.result import ProtocolResult
 from labeltree.evaluation.rule_table import rule_rows
@@ -207,6 +208,8 @@ def _cell(value: float, ends: tuple[float, float] | None = None) -> str:
         return "–"
     if ends is None or math.isnan(ends[0]):
         return _number(value)
+    if says_nothing(*ends):
+        return f"{_number(value)} ({TOO_FEW})"
     return f"{_number(value)} ({_number(ends[0])} – {_number(ends[1])})"
 
 
