@@ -262,3 +262,44 @@ def test_tables_of_samples_are_no_edges() -> None:
     assert not is_edge_table(["child", "parent", "text", "label"])
     assert is_edge_table(["id", "parent_id", "name", "description"])
     assert is_edge_table(["category_id", "parent_category_id", "category", "description"])
+
+
+_PRODUCTS = [
+    (department, category, f"{category} {number}", str(10_000 + number), f"{3 + 1.37 * number:.2f}")
+    for number, (department, category) in enumerate(
+        [("Clothing", "Shoes"), ("Clothing", "Shirts"), ("Kitchen", "Pots"), ("Kitchen", "Knives")] * 3
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("names", "depth", "said"),
+    [
+        (
+            ["Division", "Group", "", "SKU", "Price"],
+            2,
+            "left out: 'SKU' and 'Price', whose cells are numbers",
+        ),
+        (["Division", "Group", "", "SKU", "Msrp"], 2, "Division > Group are levels"),
+        (["Division", "Group", "Product", "SKU", "Price"], 3, "'SKU' as further names"),
+        (["Division", "Group", "Product", "", "Price"], 3, "left out: 'Price'"),
+    ],
+)
+def test_prices_and_article_numbers_are_no_levels(
+    tmp_path: Path, names: list[str], depth: int, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Numbers of which each row has another, and quantities: what is left out is said."""
+    places = [place for place, name in enumerate(names) if name]
+    lines = [",".join(row[place] for place in places) for row in [tuple(names), *_PRODUCTS]]
+    (tmp_path / "products.csv").write_text("\n".join(lines))
+    with caplog.at_level("INFO", "labeltree"):
+        assert Taxonomy.from_file(tmp_path / "products.csv").max_depth == depth
+    assert said in caplog.text
+
+
+def test_years_and_codes_are_levels(tmp_path: Path) -> None:
+    """Whole numbers that repeat are names of classes, and codes with dots lie below one parent each."""
+    (tmp_path / "cars.csv").write_text(
+        "Make,Model,Year\n" + "\n".join(f"{m},{m}{k},{y}" for m in "AB" for k in "xy" for y in (2012, 2013))
+    )
+    assert Taxonomy.from_file(tmp_path / "cars.csv").max_depth == 3

@@ -21,7 +21,7 @@ from labeltree.models import encoder_registry as registry
 from labeltree.preprocessing import ImageInput, ImageLook, Preprocessing
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.training.choosing import choose_encoder as module
-from labeltree.training.choosing.choose_encoder import IMAGE_ENCODER, choose_encoder
+from labeltree.training.choosing.choose_encoder import IMAGE_ENCODER, choose_encoder, choose_text_encoder
 from labeltree.training.fit import train
 from labeltree.training.read_recipes import parser_of
 from labeltree.training.recipe import Recipe
@@ -152,6 +152,27 @@ class TestWeightsThatAreNotThere:
         (said,) = [one.getMessage() for one in caplog.records]
         assert "17 MB to download" in said
         assert "licence: Apache-2.0" in said
+
+    def test_texts_follow_the_same_rule(
+        self, monkeypatch: pytest.MonkeyPatch, cache_folder: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        chosen, warning = choose_text_encoder(recipe())
+        assert (chosen.encoder, chosen.pretrained) == ("small-text", False)
+        assert warning is not None
+        assert "nothing may be fetched (offline); 'labeltree data get minilm' fetches it elsewhere" in warning
+        assert choose_text_encoder(recipe(pretrained="false"))[1] is None
+        monkeypatch.delenv("LABELTREE_OFFLINE")
+        monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+
+        def fetch(name: str, **_: object) -> None:
+            (cache_folder / name / "weights").mkdir(parents=True)
+
+        monkeypatch.setattr(module, "fetch", fetch)
+        chosen, warning = choose_text_encoder(recipe())
+        assert (chosen.encoder, warning) == ("minilm", None)
+        (said,) = [one.getMessage() for one in caplog.records]
+        assert "84 MB to download" in said
+        assert "LABELTREE_OFFLINE=1 or --offline does without" in said
 
     def test_a_failure_is_said_and_tried_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("LABELTREE_OFFLINE")

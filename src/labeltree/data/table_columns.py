@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "TRIED",
     "Cells",
     "DataTable",
     "cell_text",
@@ -44,7 +45,7 @@ __all__ = [
 _TABLE = Reader("a table", "write it again, or as .csv")
 _START = 1 << 20  # bytes that tell the encoding of another table
 _SHOWN = 5  # rows that a message names
-_TRIED = 1000  # cells that tell whether a column holds numbers
+TRIED = 1000  # cells that tell whether a column holds numbers
 _MISSING = ("na", "n/a", "null", "none")  # texts for a missing number
 
 
@@ -263,7 +264,7 @@ class DataTable:
 
     def head(self, column: str) -> list[str]:
         """The texts of the first thousand cells of a column, without those that are empty."""
-        values = self._table.column(self.columns.index(column))[:_TRIED].to_pylist()
+        values = self._table.column(self.columns.index(column))[:TRIED].to_pylist()
         return [text for value in values if (text := cell_text(value)) is not None]
 
     def holds_numbers(self, column: str) -> bool:

@@ -49,6 +49,7 @@ from labeltree.training.choosing.choose_encoder import (
     AUTO_ENCODER,
     EncoderChoice,
     choose_encoder,
+    choose_text_encoder,
     with_encoder,
 )
 from labeltree.training.choosing.choose_objective import choose_objective
@@ -175,7 +176,12 @@ def train(
                 recipe, choice = better_encoder(folder, recipe, choice, lambda r, f: one(r, f.path))
                 with progress_line(progress_bar) as progress:
                     data, source = open_samples(folder, recipe, recipe, progress)
+        warning = None
+        if recipe.encoder == AUTO_ENCODER and source.modalities == ("text",):
+            recipe, warning = choose_text_encoder(recipe)
         summary = summarize(source)
+        if warning is not None:
+            summary = replace(summary, warnings=(*summary.warnings, warning), closing=warning)
         if choice is not None:
             summary = _note_encoder(summary, choice)
         if recipe.objective == AUTO_OBJECTIVE:

@@ -23,6 +23,7 @@ from labeltree.data.images.encoded import ImageParts
 from labeltree.data.images.image_files import HOW_TO_SKIP, OnError
 from labeltree.data.shards.shard_table import ShardTable
 from labeltree.data.table_columns import Cells, DataTable
+from labeltree.data.tables.text_columns import find_text_column
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.data.vectors.choose_vectors import find_vectors
 from labeltree.data.vectors.mapped_vectors import VectorStore
@@ -110,7 +111,8 @@ def find_samples(
 
     With `either`, both images and texts are read, and a row may lack one of them. Vectors are read if
     `vector_column` names them, or the table has neither images nor texts; `others` are columns with
-    another purpose, and those that are `named` for one are not taken for images or texts by their names.
+    another purpose; where no column has a usual name, one that holds texts is read; see `find_text_column`.
+    Those that are `named` for one are not taken for images or texts by their names.
 
     Raises:
         DataError: If a column is missing, an image lies outside the folder, or, unless `on_error` is
@@ -119,6 +121,10 @@ def find_samples(
     folder, rule = (None, None) if place is None else place
     if vector_column is not None and (image_column is not None or text_column is not None):
         raise DataError("vector_column excludes image_column and text_column; leave either out")
+    told = ""
+    unknown = vector_column is None and rule is None
+    if unknown and only_vectors(table, image_column, text_column, named) and not _image_hint(table):
+        text_column, told = find_text_column(table, {*others, *named}) or (None, "")
     if vector_column is not None or (rule is None and only_vectors(table, image_column, text_column, named)):
         return _vectors(table, vector_column, others, on_error)
     unused = UnusedRows.none()
@@ -180,6 +186,7 @@ def find_samples(
     texts = None if words is None else [words.texts[code] for code in words.codes[rows].tolist()]
     notes = [] if image_column or text_column or rule else _also_possible(table, images, text, named)
     notes += [] if image_column or text_column or rule else _vectors_beside(table)
+    notes += [told] if told else []
     return TableSamples(
         rows, instances, files, texts, alike, tuple(images), text, tuple(notes), unused, per_row=per_row
     )

@@ -681,7 +681,9 @@ def _labels_of(table: DataTable, names: LabelNames | None = None, columns: Seque
     labels = read_labels(
         table, of_labels.columns, None, MissingNames(()), None, names or LabelNames(), None, LabelEvidence()
     )
-    return dataclasses.replace(labels, notes=(*table.notes, *of_labels.notes, *labels.notes))
+    notes = (*table.notes, *of_labels.notes, *labels.notes)
+    unread = _unread(table, {*of_labels.columns, *UNNAMED_ROLES}, notes)
+    return dataclasses.replace(labels, notes=(*notes, *unread))
 
 
 def _vectors_of(table: DataTable) -> TableVectors | None:

@@ -15,11 +15,14 @@ from labeltree.data.vectors.read_vector_files import VectorTable
 from labeltree.errors import DataError
 from labeltree.taxonomy.column_names import VECTORS
 
-__all__ = ["TableVectors", "find_vectors", "usual_id_column"]
+__all__ = ["TableVectors", "count_measured", "find_vectors", "usual_id_column"]
 
 Array = np.ndarray[Any, Any]
 _IDS = ("id", "ids")
-_NOT_MEASURED = ("index", "unnamed: 0", "", "row", "instances", "nodes", "predictions")
+_NOT_MEASURED = (
+    *("index", "unnamed: 0", "", "row", "instances", "nodes", "predictions"),
+    *("sku", "ean", "gtin", "upc", "isbn", "asin", "plu", "barcode", "zip", "zip code", "postcode"),
+)
 _LISTED = 8
 
 
@@ -80,6 +83,11 @@ def find_vectors(
     )
     read = _stack_columns(table, measured)
     return TableVectors(read.store, read.columns, (told,))
+
+
+def count_measured(table: DataTable, others: Collection[str] = ()) -> int:
+    """The number of columns of numbers that may be parts of a vector."""
+    return sum(name not in others and _is_measured(table, name) for name in table.columns)
 
 
 def _whole(table: DataTable) -> list[str]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from labeltree.checks import check_choice
+from labeltree.counted_nouns import say_count
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.evaluation.chosen_samples import labelled_rows
 from labeltree.evaluation.fitted_probe import ClassProbabilities
@@ -46,7 +47,6 @@ from labeltree.metrics.functional.node_resampling import RATES, decided_nodes, n
 from labeltree.metrics.functional.pool_groups import Aggregation, in_conflict
 from labeltree.runs.table_file_columns import number_groups
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
-from labeltree.taxonomy.naming import plural
 
 __all__ = ["QUESTION_COUNTS", "NodeScoresOptions", "node_scores_protocol"]
 
@@ -388,7 +388,7 @@ class _Question:
         notes.append(
             f"{self.name}: of {right + missed} positive and {left + wrong} negative test {what}s, {right} "
             f"and {left} are answered right by {by} ({missed} missed, "
-            f"{plural(wrong, 'false alarm')}){coarse}."
+            f"{say_count(wrong, 'false alarm')}){coarse}."
         )
         if inputs.resampling is not None and (missing := _without_interval(result)):
             notes.append(

@@ -52,6 +52,29 @@ _COUNTS = re.compile(
     r"(?:[ _].*)?|.*[ _](?:count|counts|total)"
 )
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*%?|true|false|yes|no", re.IGNORECASE)
+_QUANTITY = re.compile(
+    r"(?:[$€£¥]|USD|EUR|GBP|CHF)?\s*[-+]?\d[\d.,' ]*"
+    r"\s*(?:[%$€£¥]|USD|EUR|GBP|CHF|[kmc]?[gml]|[mc]m|lbs?|oz|in)?",
+    re.IGNORECASE,
+)
+_MEASURES = {
+    *("price", "prices", "cost", "costs", "amount", "quantity", "qty", "stock", "weight", "width", "height"),
+    *(
+        "length",
+        "depth",
+        "volume",
+        "rating",
+        "score",
+        "discount",
+        "revenue",
+        "sales",
+        "margin",
+        "msrp",
+        "vat",
+    ),
+    *("preis", "menge", "gewicht", "bestand", "prix", "precio", "prezzo"),
+}
+_ARTICLES = {"sku", "ean", "gtin", "upc", "asin", "isbn", "plu", "barcode"}
 _FLAGS = {"true", "false", "yes", "no"}
 _ATTRIBUTES = {"type", "rank", "status", "kind"}
 _COLOURS = {"color", "colour", "rgb", "hex"}
@@ -113,8 +136,13 @@ def find_levels(header: Sequence[str], rows: Sequence[Sequence[str]]) -> LevelCo
             _describes(header[place], rows, names) or _is_attribute(header[place], rows, names, place)
         ):
             levels, texts = others, [*texts, place]
+    measures = _measures(header, rows, levels)
+    levels = [level for level in levels if level.names not in measures]
     ids = _id_columns(header, rows, levels)
     levels = [level for level in levels if level.names not in ids]
+    numbers = _numbers_of_rows(rows, levels)
+    levels = [level for level in levels if level.names not in numbers]
+    counts = [*counts, *measures, *numbers]
     return LevelColumns(levels, ids, sorted(counts), sorted(texts))
 
 
@@ -287,6 +315,7 @@ def _id_columns(
         and (
             names_id(header[level.names])
             or are_numbers([row[level.names] for row in rows])
+            or plain_words(header[level.names]) & _ARTICLES
             or all(_MID.fullmatch(row[level.names]) for row in rows)
         )
     ]
@@ -307,6 +336,44 @@ def _count_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list
             break
         counts.insert(0, place)
     return counts
+
+
+def _measures(
+    header: Sequence[str], rows: Sequence[Sequence[str]], levels: Sequence[LevelColumn]
+) -> list[int]:
+    """The places of columns of prices, weights and other quantities, if others hold names.
+
+    They are known by their names, or because one number with a fraction stands below several parents.
+    """
+    numeric = _numeric(rows, levels)
+    names = [level.names for level in levels if level.names not in numeric]
+    measures = []
+    for place in numeric if names else ():
+        given = [row for row in rows if row[place]]
+        above = {(row[place], *(row[other] for other in names)) for row in given}
+        parted = len(above) > len({row[place] for row in given})
+        fractions = any(re.search(r"\d[.,]\d{1,2}\D*$", row[place]) for row in given)
+        if plain_words(header[place]) & _MEASURES or (fractions and parted):
+            measures.append(place)
+    return measures
+
+
+def _numbers_of_rows(rows: Sequence[Sequence[str]], levels: Sequence[LevelColumn]) -> list[int]:
+    """The places of columns of numbers of which each row has another, if the names of rows repeat."""
+    numeric = _numeric(rows, levels)
+    places = [level.names for level in levels]
+    names = [place for place in places if place not in numeric]
+    repeated = len(names) > 1 and len({tuple(row[place] for place in names) for row in rows}) < len(rows)
+    return [
+        place for place in numeric if repeated and len({row[place] for row in rows}) == len(rows) >= _FEWEST
+    ]
+
+
+def _numeric(rows: Sequence[Sequence[str]], levels: Sequence[LevelColumn]) -> list[int]:
+    """The places of levels whose cells are numbers, with or without a unit."""
+    plain = [level.names for level in levels if not level.further]
+    cells = {place: [row[place] for row in rows if row[place]] for place in plain}
+    return [place for place, given in cells.items() if given and all(map(_QUANTITY.fullmatch, given))]
 
 
 def is_header(header: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:

@@ -71,7 +71,8 @@ def entries_from_levels(file: OpenedFile) -> Entries:
     columns = find_levels(header, rows)
     levels = columns.levels
     if columns.counts:
-        file.note(f"left out: {some([header[place] for place in columns.counts])}, whose cells are numbers")
+        left = some([header[place] for place in columns.counts])
+        file.note(f"left out: {left}, whose cells are numbers; --column for each level takes others")
     if columns.texts:
         left = some([header[place] for place in columns.texts])
         file.note(f"left out: {left}, by {'its name' if len(columns.texts) == 1 else 'their names'} no level")

@@ -1,4 +1,4 @@
-"""Choose the encoder of a recipe that leaves it open, by what the images of the data set are like."""
+"""Choose the encoder of a recipe that leaves it open, by what the samples of the data set are like."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ __all__ = [
     "AUTO_ENCODER",
     "IMAGE_ENCODER",
     "SMALL_ENCODER",
+    "SMALL_TEXT_ENCODER",
     "EncoderChoice",
     "choose_encoder",
+    "choose_text_encoder",
     "chosen_input",
     "with_encoder",
 ]
@@ -38,7 +40,9 @@ IMAGE_ENCODER = "LABELTREE_IMAGE_ENCODER"
 """The environment variable that names the pretrained encoder for photographs."""
 
 SMALL_ENCODER = "small-conv"
+SMALL_TEXT_ENCODER = "small-text"
 _PHOTOGRAPHS = "efficientnet-lite0"
+_TEXTS = "minilm"
 _SMALL = 64  # pixels of the shorter side up to which the small encoder reads images as they are
 _USUAL_SIZE = 224  # pixels, of an encoder that does not say its own
 _LARGE = 96  # from which photographs are worth an encoder of photographs
@@ -157,6 +161,23 @@ def _missing_weights(name: str, home: str, unreachable: bool) -> str | None:
     except (DataError, ImportError) as error:
         return str(error)
     return None
+
+
+def choose_text_encoder(recipe: Recipe) -> tuple[Recipe, str | None]:
+    """The recipe with an encoder of texts, if it leaves that open, and a warning if no weights are to be had.
+
+    Texts get all-MiniLM-L6-v2, whose weights are fetched unless `offline`, as those for photographs are; else
+    `small-text`.
+    """
+    if recipe.pretrained is False or recipe.weights is not None:
+        return recipe, None
+    missing = _missing_weights(_TEXTS, data_home().as_posix(), offline())
+    if missing is None:
+        return dataclasses.replace(recipe, encoder=_TEXTS), None
+    return dataclasses.replace(recipe, encoder=SMALL_TEXT_ENCODER, pretrained=False), (
+        f"{SMALL_TEXT_ENCODER} is trained from scratch, because the pretrained encoder {_TEXTS} is not to be "
+        f"had: {missing}. It learns words from these texts alone"
+    )
 
 
 def chosen_input(recipe: Recipe, look: ImageLook) -> ImageInput:
