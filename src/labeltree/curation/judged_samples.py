@@ -16,7 +16,7 @@ from labeltree.index.opened_tables import is_run
 from labeltree.inference.run_embeddings import head_fits_labels
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
-from labeltree.training.reading import read_recipe
+from labeltree.training.read_recipes import read_recipe
 
 __all__ = ["JudgedSamples", "open_judged"]
 
