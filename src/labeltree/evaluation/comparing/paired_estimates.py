@@ -54,7 +54,7 @@ def common_samples(
     """
     runs = [(name, run) for name, outcomes in methods.items() for run in outcomes]
     first_name, first = runs[0]
-    for place, (name, run) in enumerate(runs):
+    for number, (name, run) in enumerate(runs):
         if (renumbered := renumber_nodes(run, first)) is None:
             differ = list_differences(first.taxonomy, run.taxonomy, (f"'{first_name}'", f"'{name}'"))
             raise DataError(
@@ -63,7 +63,7 @@ def common_samples(
                 "classes changed. If they are one run before and after a change, there are no two models to "
                 "compare: 'labeltree evaluate RUN --taxonomy FILE' prints both numbers on the same samples"
             )
-        runs[place] = name, renumbered
+        runs[number] = name, renumbered
     rows = [_rows(run) for _, run in runs]
     shared = [key for key in rows[0] if all(key in other for other in rows)]
     if not shared:

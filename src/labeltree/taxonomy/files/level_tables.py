@@ -167,7 +167,7 @@ def _filled(file: OpenedFile, rows: list[list[str]], places: Sequence[int]) -> l
         return rows
     file.note("empty cells at the beginning of a row repeat those above them")
     given = np.array([[bool(row[place]) for place in places] for row in rows])
-    stands = np.logical_or.accumulate(given, axis=1) | ~given.any(axis=1)[:, None]
+    stands = np.logical_or.accumulate(given, axis=1) | ~given.any(axis=1, keepdims=True)
     filled = [list(row) for row in rows]
     for at, place in enumerate(places):
         for row, above in zip(filled, rows_above(stands[:, at]).tolist(), strict=True):

@@ -78,11 +78,10 @@ def match_orders(first: Graph, second: Graph) -> IntArray | None:
     places = PairedNames(first, second).same_paths(first)
     if not np.array_equal(np.sort(places), np.arange(len(places))):
         return None
-    edges = [
-        np.sort(children * len(places) + parents)
-        for children, parents in ([places[ends] for ends in first.numbering.edges], second.numbering.edges)
-    ]
-    return places if np.array_equal(*edges) else None
+    (children, parents), (others, above) = first.numbering.edges, second.numbering.edges
+    mine = np.sort(places[children] * len(places) + places[parents])
+    theirs = np.sort(others * len(places) + above)
+    return places if np.array_equal(mine, theirs) else None
 
 
 def list_differences(first: Graph, second: Graph, names: tuple[str, str]) -> str:
