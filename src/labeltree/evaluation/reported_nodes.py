@@ -268,8 +268,8 @@ class NodeIntervals:
     def add_rates(self, prefix: str, nodes: CountedNodes, counted: Mapping[str, NDArray[np.bool_]]) -> None:
         """Add the intervals of the rates (sensitivity …) in `counted`, named with the `prefix`.
 
-        A share of cases has its exact interval, see `proportion_interval`; balanced accuracy, which is none,
-        and means over nodes have those of draws and of a jackknife.
+        A share of cases has its exact interval, see `proportion_interval`; balanced accuracy and means
+        over nodes have those of draws and of a jackknife.
         """
         resampling, count = self.units.resampling, self.units.count
         if resampling is None:
