@@ -29,7 +29,7 @@ def says_nothing(low: float, high: float) -> bool:
 
 
 def ends_text(low: float, high: float, digits: int = 3) -> str:
-    """The ends of an interval in brackets, after a space, or what is wrong with it; empty if there is none.
+    """The ends of an interval in brackets, after a space, or what is wrong with it; empty for NaN.
 
     Example:
         >>> ends_text(0.25, 0.5), ends_text(0.0, 1.0), ends_text(math.nan, math.nan)

@@ -160,7 +160,7 @@ def answer_probabilities(inputs: Inputs, rows: Tensor, learn: Tensor | None = No
         )
     scorer = known.scores(name)
     anew = learn is not None and not torch.equal(learn, inputs.learned)
-    if anew and name in known.fitted:
+    if learn is not None and anew and name in known.fitted:
         fewer = replace(inputs, samples=replace(inputs.samples, train=learn), given=None)
         scorer = fewer.fit_classifiers(name, validate=False).scores(name)
     scores = scorer(inputs.table.rows(rows)).double()
