@@ -8,7 +8,7 @@ from pathlib import Path
 from labeltree.file_kinds import is_table_file
 from labeltree.index import Index
 from labeltree.index.filters import parse_where
-from labeltree.index.queries import Query, queries_in, run_queries, vector_queries
+from labeltree.index.queries import Query, array_queries, queries_in, run_queries, vector_queries
 from labeltree.index.search_results import Answer, results_text
 from labeltree.options.choices import SearchFormat
 from labeltree.options.schema import as_place
@@ -98,7 +98,9 @@ def search_index(options: SearchOptions) -> Searched:
     if options.tree is not None or options.instance is not None:
         index = index.with_dials(tree=options.tree, instance=options.instance)
     queries: list[Query] = []
-    for place in map(str, options.queries):
+    if options.array is not None:
+        queries += array_queries(index, options.array)
+    for place in map(str, () if options.array is not None else options.queries):
         several = Path(place).is_dir() or is_table_file(place)
         vectors = vector_queries(index, place)
         queries += vectors or (queries_in(place) if several else [Query("image", place)])
