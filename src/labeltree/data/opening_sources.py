@@ -215,7 +215,7 @@ def _merge_table(given: dict[str, Any], table: Mapping[str, Any]) -> dict[str, A
     """The arguments of `open_source`, with the settings of a table as arguments.
 
     Raises:
-        TypeError: If it is no mapping, or a name in it is none of a setting.
+        TypeError: If it is no mapping, or names what is not a setting of a table.
         ValueError: If a setting is given both ways.
     """
     if not isinstance(table, Mapping):
