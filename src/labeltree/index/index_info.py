@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -84,9 +84,14 @@ class IndexInfo:
 class InNotebooks:
     """What notebooks show of an index, which has these."""
 
-    taxonomy: Taxonomy
-    info: Callable[[], IndexInfo]
-    rows: Callable[[], pa.Table]
+    if TYPE_CHECKING:
+
+        @property
+        def taxonomy(self) -> Taxonomy: ...
+
+        def info(self) -> IndexInfo: ...
+
+        def rows(self) -> pa.Table: ...
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each sample: `id`, `label` as a path, and its other columns, without the vectors."""

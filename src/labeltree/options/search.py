@@ -183,12 +183,17 @@ class SearchOptions(Options):
     @property
     def array(self) -> object | None:
         """The vectors that are searched for, if the queries are numbers rather than places."""
-        given: Any = self.queries
+        given: object = self.queries
         if isinstance(given, str | os.PathLike):
             return None
         if not isinstance(given, tuple | list):
             return given
         return None if all(isinstance(one, str | os.PathLike) for one in given) else given
+
+    @property
+    def places(self) -> Sequence[Place]:
+        """The images, folders and files that are searched for."""
+        return self.queries if self.array is None and isinstance(self.queries, tuple | list) else ()
 
     def check(self) -> None:
         if not (self.array is not None or self.queries or self.texts or self.ids or self.nodes):

@@ -143,7 +143,7 @@ def search_index(options: SearchOptions) -> Searched:
     queries: list[Query] = []
     if options.array is not None:
         queries += array_queries(index, options.array)
-    for place in map(str, () if options.array is not None else options.queries):
+    for place in map(str, options.places):
         several = Path(place).is_dir() or is_table_file(place)
         vectors = vector_queries(index, place)
         queries += vectors or (queries_in(place) if several else [Query("image", place)])
