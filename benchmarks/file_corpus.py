@@ -28,10 +28,10 @@ class Keep(logging.Handler):
 logging.getLogger("labeltree.data").addHandler(Keep())
 start = time.process_time()
 try:
-    from labeltree.api.taxonomies import open_taxonomy
+    from labeltree.api.taxonomies import open_labels
     from labeltree.taxonomy.files.file_forms import find_form
     from labeltree.taxonomy.files.opened_file import OpenedFile
-    taxonomy, nodes = open_taxonomy(sys.argv[1])
+    taxonomy, nodes = open_labels(sys.argv[1])
     form = "table of samples" if nodes is not None else find_form(OpenedFile(Path(sys.argv[1])))[0].name
     answer = {"form": form, "nodes": taxonomy.num_nodes, "depth": int(taxonomy.numbering.depth.max())}
 except LabeltreeError as error:

@@ -9,14 +9,14 @@ from markupsafe import Markup, escape
 __all__ = ["html_sentences", "html_table", "image_tag"]
 
 _CELL = "text-align:left;padding:2px 12px 2px 0;vertical-align:middle"
-_NUMBER = "text-align:right;padding:2px 12px 2px 0;vertical-align:middle;font-variant-numeric:tabular-nums"
+_NUMBER = _CELL.replace("left", "right", 1) + ";white-space:nowrap;font-variant-numeric:tabular-nums"
 
 
 def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> Markup:
-    """A table; cells are escaped unless they are `Markup`.
+    """A table, which scrolls sideways where it is too wide; cells are escaped unless they are `Markup`.
 
     Args:
-        head: Names of the columns.
+        head: Names of the columns; a table without any has no line of them.
         rows: Cells, as many as there are columns.
         numbers: Positions of the columns that stand at the right.
     """
@@ -31,7 +31,8 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iter
         return Markup("<tr>{}</tr>").format(Markup("").join(shown))
 
     body = Markup("").join(line("td", row) for row in rows)
-    return Markup("<table><thead>{}</thead><tbody>{}</tbody></table>").format(line("th", head), body)
+    named = Markup("<thead>{}</thead>").format(line("th", head)) if any(head) else ""
+    return Markup('<div style="overflow-x:auto"><table>{}<tbody>{}</tbody></table></div>').format(named, body)
 
 
 def html_sentences(sentences: Iterable[str | None]) -> Markup:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from labeltree.api.taxonomies import open_taxonomy
+from labeltree.api.taxonomies import open_labels
 from labeltree.cli.main import main
 from labeltree.data import Source, open_source
 from labeltree.errors import DataError
@@ -221,7 +221,7 @@ def test_subcategories_need_not_repeat(tmp_path: Path) -> None:
 def test_codes_of_classes_are_no_vectors(tmp_path: Path) -> None:
     text = "name,id,trainId,category,catId\nroad,7,0,flat,1\nwalk,8,1,flat,1\nwall,12,3,built,2\n"
     (tmp_path / "labels.csv").write_text(text, encoding="utf-8")
-    tree = open_taxonomy(str(tmp_path / "labels.csv"))[0]
+    tree = open_labels(str(tmp_path / "labels.csv"))[0]
     assert sorted(tree.names) == ["built", "flat", "road", "root", "walk", "wall"]
 
 

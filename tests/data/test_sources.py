@@ -1,6 +1,7 @@
 """Sources and stores: what a subset keeps, what a pickle holds, and what does not fit together."""
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -167,3 +168,18 @@ def test_columns_are_for_tables(tmp_path):
         open_source(tmp_path, aspect_columns=["stars"])
     with pytest.raises(DataError, match="'fashion-mnist' is a data set and has no columns"):
         open_source("fashion-mnist", label_columns=["label"])
+
+
+def test_settings_of_a_table_as_one_mapping(tmp_path: Path) -> None:
+    file = tmp_path / "notes.csv"
+    file.write_text("title,kind\nbarks at night,a;b\npurrs all day,a\n")
+    settings = {"text_column": "title", "label_columns": ["kind"], "label_separator": ";"}
+    source = open_source(file, table=settings)
+    assert source.columns["texts"] == ("title",)
+    assert source.label_sets is not None
+    with pytest.raises(TypeError, match="unknown setting 'txt_column' of table; did you mean 'text_column'"):
+        open_source(file, table={"txt_column": "title"})
+    with pytest.raises(ValueError, match="text_column is given both in table and beside it"):
+        open_source(file, table=settings, text_column="title")
+    with pytest.raises(TypeError, match="expected the settings of the table"):
+        open_source(file, table="title")  # type: ignore[arg-type]

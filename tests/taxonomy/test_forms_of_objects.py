@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.taxonomy.test_forms_by_content import PLACES, paths, read
 
-from labeltree.api.taxonomies import open_taxonomy
+from labeltree.api.taxonomies import open_labels
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, load_taxonomy
 
@@ -121,7 +121,7 @@ def test_numbers_of_taxa_are_no_vectors(tmp_path: Path) -> None:
     )
     path = tmp_path / "taxa.csv"
     path.write_text(text, encoding="utf-8")
-    taxonomy, nodes = open_taxonomy(str(path))
+    taxonomy, nodes = open_labels(str(path))
     assert nodes is None
     assert paths(taxonomy) == ["Aves", "Aves/Parus", "Aves/Parus/Parus major"]
     assert isinstance(taxonomy, Taxonomy | TaxonomyDAG)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import labeltree as lt
 from labeltree.api.taxonomies import open_taxonomy
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
@@ -160,7 +161,7 @@ def test_what_order_is_not_certain(tmp_path: Path) -> None:
 def test_columns_of_samples_are_no_levels(tmp_path: Path, table: str) -> None:
     with pytest.raises(TaxonomyError, match=r"the labels by labeltree\.open_taxonomy\(FILE\)"):
         read(tmp_path, table)
-    names = open_taxonomy(str(tmp_path / "levels.csv"))[0].names
+    names = open_taxonomy(tmp_path / "levels.csv").names
     assert {"owl", "duck", "bird"} & {*names}
 
 
@@ -294,3 +295,10 @@ def test_blanks_between_numbers_of_codes(tmp_path: Path) -> None:
 def test_one_code_above_is_told_as_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     read(tmp_path, "code,title\nA00,Cholera\nA00.1,El Tor\nA01.0,Typhoid\n")
     assert "; 1 code above them is not in the file" in caplog.text
+
+
+def test_the_taxonomy_alone_is_opened(tmp_path: Path) -> None:
+    """A path or its text; the labels of samples are what `open_data` gives."""
+    (tmp_path / "notes.csv").write_text("text,label\nbarks,a/dog\npurrs,a/cat\n")
+    for name in (tmp_path / "notes.csv", str(tmp_path / "notes.csv")):
+        assert isinstance(lt.open_taxonomy(name), lt.Taxonomy)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from labeltree import text_files
-from labeltree.api.taxonomies import open_taxonomy
+from labeltree.api.taxonomies import open_labels
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyError, load_taxonomy
 from labeltree.taxonomy.files.ontologies import xml_events
 from labeltree.taxonomy.forms import read_form
@@ -215,7 +215,7 @@ def test_ncbi_in_a_folder_or_an_archive(folder: Path) -> None:
     for file in files:
         (folder / "packed" / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
     for name in ("ncbi", "ncbi/names.dmp", "taxdump.tar.gz", "taxdmp.zip", "packed"):
-        taxonomy, labels = open_taxonomy(str(folder / name))
+        taxonomy, labels = open_labels(str(folder / name))
         assert taxonomy == expected == load_taxonomy(folder / name), name
         assert taxonomy.aliases == expected.aliases
         assert labels is None

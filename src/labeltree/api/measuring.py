@@ -82,6 +82,7 @@ def compare(options: CompareOptions) -> Compared:
     from labeltree.evaluation.comparing.compare_runs import compare_paths
     from labeltree.evaluation.comparing.gate import check_gate, read_gate
     from labeltree.report import write_comparison_page
+    from labeltree.report.comparison_words import comparison_verdict, short_rows
     from labeltree.runs import RunFolder
 
     methods = {
@@ -102,7 +103,12 @@ def compare(options: CompareOptions) -> Compared:
         done = compare_paths(judged, options)
         page = Path(options.report or folder.comparison_page)
         write_comparison_page(done.result, page, done.results, title=options.title)
-    done = replace(done, page=page)
+    done = replace(
+        done,
+        page=page,
+        verdict=tuple(comparison_verdict(done.result)),
+        shown=tuple(map(tuple, short_rows(done.result))),
+    )
     if gate is None:
         return done
     (new,) = (name for name in methods if name != options.baseline)

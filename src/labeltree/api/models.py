@@ -152,13 +152,13 @@ def zero_shot(options: ZeroShotOptions) -> Answered:
             unsuitable.
         ValueError: If an option is not valid, or does not go with others.
     """
-    from labeltree.api.taxonomies import as_tree, open_taxonomy
+    from labeltree.api.taxonomies import as_tree, open_labels
     from labeltree.inference.by_name.zero_shot import answer_by_names
 
     options = options.with_data()
     _check_writes(options)
     name = str(options.taxonomy)
-    answered = answer_by_names(options, as_tree(name, open_taxonomy(name)[0]))
+    answered = answer_by_names(options, as_tree(name, open_labels(name)[0]))
     if options.out is not None:
         answered.save(options.out, options.format)
     return answered

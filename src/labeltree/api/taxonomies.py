@@ -24,6 +24,7 @@ __all__ = [
     "as_tree",
     "convert_taxonomy",
     "labelled_table",
+    "open_labels",
     "open_taxonomy",
     "open_tree",
     "read_tree",
@@ -32,6 +33,33 @@ __all__ = [
 
 
 def open_taxonomy(
+    name: str | Path,
+    names: Names | None = None,
+    synonyms: str | Path | None = None,
+    column: Sequence[str] | str | None = None,
+    form: Form | None = None,
+) -> AnyTaxonomy:
+    """The taxonomy of a file, a folder, a run, a table of samples or a named data set.
+
+    How a table was read is said on stderr. `open_data` gives the labels of the samples, too, and
+    `load_taxonomy` reads files of taxonomies alone.
+
+    Args:
+        name: Where it is, or the name of a data set.
+        names: For a table, as in `open_data`.
+        synonyms: For a table, as in `open_data`.
+        column: The column of whole paths; several are the levels of a table, coarse to fine.
+        form: What a file holds, as `--form` of `labeltree taxonomy convert`; None = found.
+
+    Raises:
+        DataError: If there is none, or it cannot be read.
+        TaxonomyError: If the file holds no taxonomy.
+    """
+    given = None if synonyms is None else str(synonyms)
+    return open_labels(str(name), names, given, column, form)[0]
+
+
+def open_labels(
     name: str,
     names: Names | None = None,
     synonyms: str | None = None,
@@ -105,12 +133,12 @@ def _named_labels(
 
 
 def open_tree(name: str, column: str | None = None) -> Taxonomy:
-    """The taxonomy of that name; `column` as in `open_taxonomy`.
+    """The taxonomy of that name; `column` as in `open_labels`.
 
     Raises:
         TaxonomyError: If it is a DAG.
     """
-    return as_tree(name, open_taxonomy(name, column=column)[0])
+    return as_tree(name, open_labels(name, column=column)[0])
 
 
 def as_tree(name: str, taxonomy: AnyTaxonomy) -> Taxonomy:
@@ -136,7 +164,7 @@ def convert_taxonomy(options: ConvertOptions) -> AnyTaxonomy:
     from labeltree.taxonomy.forms import read_form
 
     if options.form is None:
-        taxonomy = open_taxonomy(options.taxonomy, options.names, options.synonyms, options.column)[0]
+        taxonomy = open_labels(options.taxonomy, options.names, options.synonyms, options.column)[0]
     else:
         taxonomy = read_form(options.taxonomy, options.form, **options.form_settings)
     if options.release is not None:

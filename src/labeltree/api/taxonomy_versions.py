@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labeltree.api.taxonomies import as_tree, open_taxonomy, open_tree
+from labeltree.api.taxonomies import as_tree, open_labels, open_tree
 from labeltree.options.schema import takes
 from labeltree.options.taxonomy_options import (
     ApplyOptions,
@@ -160,7 +160,7 @@ def review_taxonomy(options: ReviewOptions) -> ReviewedTaxonomy:
 
     if options.out is not None:
         check_unedited(options.out, replace=options.replace)
-    taxonomy, labels = open_taxonomy(options.taxonomy, column=options.column)
+    taxonomy, labels = open_labels(options.taxonomy, column=options.column)
     tree = as_tree(options.taxonomy, taxonomy)
     touched = None
     if options.data is not None:
@@ -268,7 +268,7 @@ class Touched:
         """The samples of a folder, a table, a run or a data set."""
         from labeltree.errors import DataError
 
-        taxonomy, nodes = open_taxonomy(data)
+        taxonomy, nodes = open_labels(data)
         if nodes is None:
             raise DataError(
                 f"--data '{data}' is a taxonomy without samples; name a folder, a table, a run or a data set"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -68,6 +68,7 @@ def open_source(
     vector_column: Sequence[str] | str | None = None,
     label_file: str | Path | None = None,
     id_column: str | None = None,
+    table: Mapping[str, Any] | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a named data set, a folder of nested folders, a table, a file of vectors, or shards.
@@ -111,6 +112,7 @@ def open_source(
         vector_column: Tables and files of vectors: the array, or the columns of numbers; see `open_table`.
         label_file: Vectors: a table with their labels; see `open_table`.
         id_column: Vectors: column of their ids; see `open_table`.
+        table: Settings of a table as one mapping, as in a recipe: `{"text_column": "Title"}`.
         **images: How images are read: `image_size`, `channels`, `on_error`, `cache` and `progress`;
             see `ImageSettings`.
 
@@ -119,6 +121,10 @@ def open_source(
         TaxonomyError: If a label is not in the taxonomy, or a mapping was made for another one.
         ValueError: If there is a mapping without a taxonomy.
     """
+    given = dict(locals())
+    del given["table"]
+    if table is not None:
+        return open_source(**_merge_table(given, table))
     check_image_settings(images)
     if isinstance(taxonomy, (str, Path)):
         taxonomy = Taxonomy.from_file(taxonomy)
@@ -204,6 +210,37 @@ def open_source(
         hint = f"did you mean '{near[0]}'?" if near else "'labeltree data list' names the data sets"
         raise DataError(f"'{name}' is neither a folder, nor a table, nor shards, nor a data set; {hint}")
     return _correct(with_missing_labels(source, missing), corrections)
+
+
+def _merge_table(given: dict[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `open_source`, with the settings of a table as arguments.
+
+    Raises:
+        TypeError: If it is no mapping, or names what is not a setting of a table.
+        ValueError: If a setting is given both ways.
+    """
+    if not isinstance(table, Mapping):
+        raise TypeError(
+            f"table is {table!r}; expected the settings of the table, such as {{'text_column': 'Title'}}"
+        )
+    labels = [field.name for field in dataclasses.fields(LabelEvidence)]
+    not_of_tables = ("spec", "taxonomy", "mapping", "corrections", "data_path", "missing_labels", "images")
+    known = [*labels, *(name for name in given if name not in (*not_of_tables, "evidence", "either"))]
+    for name in table:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
+            raise TypeError(f"unknown setting '{name}' of table; {hint}")
+        if given.get(name) is not None:
+            raise ValueError(f"{name} is given both in table and beside it; leave one out")
+    evidence = {name: table[name] for name in labels if table.get(name) is not None}
+    if evidence and given["evidence"] is not None:
+        raise ValueError(f"{', '.join(evidence)} and evidence say the same; leave one out")
+    columns = {name: value for name, value in table.items() if name not in labels}
+    if evidence:
+        columns["evidence"] = LabelEvidence(**evidence)
+    images = given.pop("images")
+    return {**given, **images, **columns}
 
 
 def _correct(source: Source, corrections: CorrectionFiles | None) -> Source:

@@ -426,12 +426,13 @@ class EvaluationResult:
         head = ["", "classifier", *map(metric_name, (*_ANSWERS, *_SEARCH))]
         rows = []
         for name, method in self.methods.items():
-            numbers = [method.answer_score(metric) for metric in _ANSWERS]
-            numbers += [method.score(metric, "embeddings") for metric in _SEARCH]
-            cells = ["–" if math.isnan(number) else f"{number:.4f}" for number in numbers]
+            numbers = [(method.answer_score(of), method.answer_interval(of)) for of in _ANSWERS]
+            numbers += [(method.score(of, "embeddings"), method.interval(of, "embeddings")) for of in _SEARCH]
+            cells = [_number(value, *ends) for value, ends in numbers]
             rows.append([name, method.classifier.name, *cells])
         table = html_table(head, rows, numbers=range(2, len(head)))
-        return str(table + html_sentences([self.main.classifier.sentence, *self.cautions]))
+        level = "in brackets: 95% confidence intervals, over these samples" if "[" in table else None
+        return str(table + html_sentences([level, self.main.classifier.sentence, *self.cautions]))
 
     @classmethod
     def load(cls, path: Path) -> EvaluationResult:
@@ -488,3 +489,10 @@ class EvaluationResult:
         if not fits(result, cls) or result.name not in result.methods:
             raise DataError("the result of an evaluation is incomplete or damaged; evaluate again")
         return result
+
+
+def _number(value: float, low: float, high: float) -> str:
+    """A value and its interval, as the terminal has them."""
+    if math.isnan(value):
+        return "–"
+    return f"{value:.4f}" + ("" if math.isnan(low) else f" [{low:.3f}, {high:.3f}]")

@@ -24,7 +24,7 @@ from labeltree.index.embed_queries import open_model, weights_digest
 from labeltree.index.filters import Filter, Nodes, Where, node_ranges
 from labeltree.index.hits import Hits
 from labeltree.index.index_changes import add_rows, delete_rows, move_labels, replace_rows, table_of, writing
-from labeltree.index.index_info import IndexInfo
+from labeltree.index.index_info import IndexInfo, InNotebooks
 from labeltree.index.index_rows import IndexRows
 from labeltree.index.open_store import check_free, create_store, open_store
 from labeltree.index.searching import SearchOptions, search_ids, search_mean, search_vectors
@@ -45,7 +45,7 @@ Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 
 
-class Index:
+class Index(InNotebooks):
     """Samples with vectors and labels of a taxonomy, to search among.
 
     Make one with `create`, or open one with `open`. Each change is one transaction: others see the index as

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labeltree.decisions.searched_space import SpaceName
 from labeltree.index.approximate import exact_up_to
 from labeltree.index.filters import Filter
 from labeltree.index.store import Store
 from labeltree.index.stored_columns import shown_columns
+from labeltree.notebooks import html_sentences, html_table
 from labeltree.options.choices import IndexGeometry
+from labeltree.taxonomy import Taxonomy
 
-__all__ = ["IndexInfo"]
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["InNotebooks", "IndexInfo"]
 
 
 @dataclass(frozen=True)
@@ -73,3 +79,38 @@ class IndexInfo:
             version=store.version,
             approximate=dict(settings.approximate),
         )
+
+
+class InNotebooks:
+    """What notebooks show of an index, which has these."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def taxonomy(self) -> Taxonomy: ...
+
+        def info(self) -> IndexInfo: ...
+
+        def rows(self) -> pa.Table: ...
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each sample: `id`, `label` as a path, and its other columns, without the vectors."""
+        read = self.rows()
+        paths = [self.taxonomy.path_name(node) if node >= 0 else None for node in read["node"].to_pylist()]
+        frame: pd.DataFrame = read.drop_columns(["node"]).to_pandas()
+        frame.insert(1, "label", paths)
+        return frame
+
+    def _repr_html_(self) -> str:
+        info = self.info()
+        splits = ", ".join(f"{name} {count:,}" for name, count in info.splits.items() if name)
+        rows = [
+            ["samples", f"{info.size:,}, {info.labelled:,} with a label"],
+            ["splits", splits],
+            ["taxonomy", f"{info.nodes:,} nodes" + (f", {info.release}" if info.release else "")],
+            ["vectors", f"{info.vectors}, {info.dim} numbers, {info.geometry}"],
+            ["columns", ", ".join(info.columns)],
+            ["model", info.model or "unknown: search by vectors or ids"],
+        ]
+        table = html_table(["", ""], [row for row in rows if row[1]])
+        return str(html_sentences([f"index {info.where}"]) + table)

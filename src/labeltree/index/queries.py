@@ -20,10 +20,10 @@ from labeltree.index.search_results import Answer, likely_label
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.versions.between_versions import VersionChange
 
-__all__ = ["Query", "queries_in", "run_queries", "vector_queries"]
+__all__ = ["Query", "array_queries", "queries_in", "run_queries", "vector_queries"]
 
-Kind = Literal["image", "text", "vector", "id", "node"]
-_EMBEDDED: tuple[Kind, ...] = ("image", "text", "vector")
+Kind = Literal["image", "text", "vector", "embedding", "id", "node"]
+_EMBEDDED: tuple[Kind, ...] = ("image", "text", "vector", "embedding")
 _COLUMNS: dict[str, Kind] = {
     "image": "image",
     "path": "image",
@@ -43,7 +43,7 @@ class Query:
     Attributes:
         kind: What it is.
         value: An image file, a text, the name of a vector, the id of a sample of the index, or a node.
-        vector: The vector `(d,)`, of one.
+        vector: The vector `(d,)`, of one; as `embedding` it lies in the space of the index.
     """
 
     kind: Kind
@@ -83,6 +83,36 @@ def vector_queries(index: Index, place: str | Path) -> list[Query] | None:
         store, names = source.vectors.take(source.rows.numpy()), source.sample_names()
     vectors = store.load(torch.arange(len(store))).numpy()
     return [Query("vector", name, vector) for name, vector in zip(names, vectors, strict=True)]
+
+
+def array_queries(index: Index, array: Any) -> list[Query]:
+    """The queries of an array of vectors, `(d,)` or `(m, d)`, named by their rows.
+
+    For an index of a run on vectors these are samples, which the run embeds, if they are as long as its
+    samples; otherwise they lie in the space of the index, as `embed` gives embeddings.
+
+    Raises:
+        DataError: If it is no such array.
+    """
+    try:
+        vectors = np.asarray(array)
+    except (TypeError, ValueError):
+        vectors = np.asarray(None)
+    wanted = f"vectors (d,) or (m, d) of d = {index.settings.dim} numbers"
+    if vectors.dtype.kind not in "fiu" or vectors.ndim not in (1, 2):
+        raise DataError(
+            f"queries are {vectors.dtype} {vectors.shape}; an array holds {wanted}, embeddings of the index. "
+            "Name images by their paths, and texts by `texts`"
+        )
+    vectors = np.atleast_2d(vectors).astype(np.float32)
+    kind: Kind = "embedding"
+    if index.model is not None:
+        run = index.open_model().run
+        if run.network.modality == "vector" and vectors.shape[1] == run.network.encoder.feature_dim:
+            kind = "vector"
+    if kind == "embedding" and vectors.shape[1] != index.settings.dim:
+        raise DataError(f"queries have {vectors.shape[1]} numbers a vector; give {wanted}")
+    return [Query(kind, f"row {row + 1}", vector) for row, vector in enumerate(vectors)]
 
 
 def queries_in(place: str | Path) -> list[Query]:
@@ -287,10 +317,10 @@ def _embedded(index: Index, kind: Kind, queries: list[Query]) -> _Embedded:
 
     given = (
         np.stack([query.vector for query in queries if query.vector is not None])
-        if kind == "vector"
+        if kind in ("vector", "embedding")
         else None
     )
-    if given is not None and index.model is None:
+    if given is not None and (index.model is None or kind == "embedding"):
         return given, {}
     model = index.open_model()
     if given is not None:
@@ -310,7 +340,7 @@ def _answer(query: Query, hits: Hits, label: int) -> Answer:
     likely = likely_label(hits) if label < 0 and query.kind in _EMBEDDED else -1
     return Answer(
         query.value,
-        query.kind,
+        "vector" if query.kind == "embedding" else query.kind,
         hits,
         label=label if label >= 0 else likely,
         label_from="query" if label >= 0 else "results" if likely >= 0 else None,
@@ -318,4 +348,5 @@ def _answer(query: Query, hits: Hits, label: int) -> Answer:
 
 
 def _unread(query: Query, problem: str) -> Answer:
-    return Answer(query.value, query.kind, None, problem=problem)
+    kind = "vector" if query.kind == "embedding" else query.kind
+    return Answer(query.value, kind, None, problem=problem)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 
 from labeltree.options.choices import Format, IndexGeometry, SearchFormat
 from labeltree.options.schema import Option, Options, Place, RunPlace, argument
@@ -101,15 +102,24 @@ class ChangeIndexOptions(Options):
         return any(map(self.is_given, _CHANGES))
 
 
+class Array(Protocol):
+    """An array of numbers, of numpy, torch or another library."""
+
+    @property
+    def shape(self) -> Any:
+        """Its size along each axis."""
+
+
 @dataclass(frozen=True)
 class SearchOptions(Options):
     """What to search for, where, and how to write what is found."""
 
     index: AnIndex
     queries: Annotated[
-        Sequence[Place],
+        Sequence[Place] | Array,
         Option(
             "images, folders of images, files of vectors, or tables with a column image, text, id or node",
+            "In Python also an array `(d,)` or `(m, d)` of embeddings",
             metavar="IMAGE",
             positional=True,
         ),
@@ -170,8 +180,23 @@ class SearchOptions(Options):
         Place | None, Option("write there instead of printing; .html is a wall of pictures", metavar="FILE")
     ] = None
 
+    @property
+    def array(self) -> object | None:
+        """The vectors that are searched for, if the queries are numbers rather than places."""
+        given: object = self.queries
+        if isinstance(given, str | os.PathLike):
+            return None
+        if not isinstance(given, tuple | list):
+            return given
+        return None if all(isinstance(one, str | os.PathLike) for one in given) else given
+
+    @property
+    def places(self) -> Sequence[Place]:
+        """The images, folders and files that are searched for."""
+        return self.queries if self.array is None and isinstance(self.queries, tuple | list) else ()
+
     def check(self) -> None:
-        if not (self.queries or self.texts or self.ids or self.nodes):
+        if not (self.array is not None or self.queries or self.texts or self.ids or self.nodes):
             raise self.refusal(
                 "name what to search for: images, a folder or table of queries, `texts`, `ids` or `nodes`"
             )

@@ -26,6 +26,7 @@ __all__ = [
     "metric_of_entry",
     "sentences",
     "short_comparison",
+    "short_rows",
     "summary",
     "tested",
     "verdict",
@@ -174,6 +175,19 @@ def _branches(comparison: Comparison, entry: MetricComparison) -> str:
 
 def short_comparison(comparison: Comparison) -> str:
     """The main metrics of every method and the differences as a plain-text table, and the notes below it."""
+    rows = short_rows(comparison)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    level = f"{comparison.confidence:.0%}"
+    lines.append(f"in brackets: {level} confidence intervals; better and worse are said where significant")
+    return "\n".join([*lines, *comparison.notes])
+
+
+def short_rows(comparison: Comparison) -> list[list[str]]:
+    """The main metrics of every method, and the differences, as rows of texts below a row of heads."""
     entries = [entry for key in _SHORT if (entry := _first(comparison.metrics, [key])) is not None]
     entries = entries or [entry for entry in comparison.distinct if entry.estimates][: len(_SHORT)]
     others = [name for name in comparison.methods if name != comparison.baseline]
@@ -186,14 +200,7 @@ def short_comparison(comparison: Comparison) -> str:
             says = "" if part is None or verdict(entry, part) not in _SURE else f" {verdict(entry, part)}"
             cells += [_number(entry.estimates.get(name)), _number(part, "+") + says]
         rows.append(cells)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    level = f"{comparison.confidence:.0%}"
-    lines.append(f"in brackets: {level} confidence intervals; better and worse are said where significant")
-    return "\n".join([*lines, *comparison.notes])
+    return rows
 
 
 def _number(part: Estimate | Difference | None, sign: str = "") -> str:

@@ -255,5 +255,7 @@ def _same_samples(first: Source, second: Source, ours: EmbeddingTable, theirs: E
         return True
     of_vectors = "vector" in (*first.modalities, *second.modalities)
     named = first.names is not None and first.sample_names() == second.sample_names()
-    alike = torch.equal(first.nodes, second.nodes) and np.array_equal(ours.split, theirs.split)
+    alike = torch.equal(first.nodes, second.nodes) and np.array_equal(
+        np.asarray(ours.split), np.asarray(theirs.split)
+    )
     return of_vectors and named and alike

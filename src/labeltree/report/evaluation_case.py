@@ -81,7 +81,12 @@ class Evaluated:
             ).format(
                 tile.number,
                 tile.title,
-                html_sentences(["; ".join(f"{name} {number}" for name, number in tile.others)]),
+                html_sentences(
+                    [
+                        f"95% interval {tile.interval}" if tile.interval else None,
+                        "; ".join(f"{name} {number}" for name, number in tile.others),
+                    ]
+                ),
             )
             for tile in tiles(self.result)
         )

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
 
 from labeltree.file_kinds import is_table_file
 from labeltree.index import Index
 from labeltree.index.filters import parse_where
-from labeltree.index.queries import Query, queries_in, run_queries, vector_queries
-from labeltree.index.search_results import Answer, results_text
+from labeltree.index.queries import Query, array_queries, queries_in, run_queries, vector_queries
+from labeltree.index.search_results import Answer, place_of, results_text
+from labeltree.inference.answers.answers_html import file_thumbnail
+from labeltree.notebooks import html_sentences, html_table
 from labeltree.options.choices import SearchFormat
 from labeltree.options.schema import as_place
 from labeltree.options.search import SearchOptions
 from labeltree.taxonomy import Taxonomy
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = ["Searched", "search_index"]
+
+_MOST_QUERIES = 5  # that a notebook shows
+_MOST_HITS = 10
 
 _DISTANCES = {"cosine": "1 − cosine", "euclidean": "Euclidean", "poincare": "hyperbolic"}
 
@@ -53,6 +65,37 @@ class Searched:
             "model": index.model,
         }
         return results_text(self.answers, self.taxonomy, form, about)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each sample found, with the columns of the CSV."""
+        import pandas as pd
+
+        return pd.read_csv(io.StringIO(self.text("csv")), dtype={"id": str, "query": str})
+
+    def _repr_html_(self) -> str:
+        shown = Markup("").join(map(self._shown, self.answers[:_MOST_QUERIES]))
+        more = len(self.answers) - _MOST_QUERIES
+        return str(shown + html_sentences([f"… {more:,} more searches" if more > 0 else None]))
+
+    def _shown(self, answer: Answer) -> Markup:
+        """A query and the first samples found for it, with the pictures whose files are there."""
+        label = self.taxonomy.path_name(answer.label) if answer.label >= 0 else None
+        likely = " (likely, from the results)" if answer.label_from == "results" else ""
+        said = answer.query if label is None else f"{answer.query}: {label}{likely}"
+        if answer.hits is None:
+            return html_sentences([f"{answer.query}: no answer, {answer.problem}"])
+        hits, rows = answer.hits, []
+        paths = hits.rows.get("path", [None] * len(hits))
+        for rank, (name, node) in enumerate(zip(hits.ids, hits.nodes.tolist(), strict=True)):
+            if rank == _MOST_HITS:
+                break
+            drawn = file_thumbnail(str(paths[rank] or name))
+            sign = place_of(self.taxonomy, answer.label, node).sign
+            of_label = self.taxonomy.path_name(node) if node >= 0 else "–"
+            rows.append([drawn, f"{hits.distances[rank]:.4f}", sign, of_label, name])
+        table = html_table(["", "distance", "off", "label", "id"], rows, numbers=[1])
+        more = len(hits) - _MOST_HITS
+        return html_sentences([said]) + table + html_sentences([f"… {more:,} more" if more > 0 else None])
 
     def _page(self) -> str:
         from labeltree.report.pages.search_page import search_page
@@ -98,7 +141,9 @@ def search_index(options: SearchOptions) -> Searched:
     if options.tree is not None or options.instance is not None:
         index = index.with_dials(tree=options.tree, instance=options.instance)
     queries: list[Query] = []
-    for place in map(str, options.queries):
+    if options.array is not None:
+        queries += array_queries(index, options.array)
+    for place in map(str, options.places):
         several = Path(place).is_dir() or is_table_file(place)
         vectors = vector_queries(index, place)
         queries += vectors or (queries_in(place) if several else [Query("image", place)])

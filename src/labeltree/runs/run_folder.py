@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,9 +22,13 @@ from labeltree.links import refuse_links
 from labeltree.lock import LOCK, lock_folder, writer_of
 from labeltree.runs.change_at_once import CHANGE, change_at_once, finish_change
 from labeltree.runs.run_files import RunFiles
+from labeltree.runs.run_html import run_html
 from labeltree.runs.sample_record import SampleRecord
 from labeltree.safe_files import Reader, fits, read_json, read_tensors, read_text, read_torch
 from labeltree.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["RunFolder", "plain_json"]
 
@@ -50,6 +54,15 @@ class RunFolder(RunFiles):
     Args:
         path: Path of the folder; it is created at the first write.
     """
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The history of the training: a row for each epoch."""
+        import pandas as pd
+
+        return pd.DataFrame(self.read_history())
+
+    def _repr_html_(self) -> str:
+        return run_html(self, self.read_history, self.load_samples)
 
     @property
     def home(self) -> RunFolder:

@@ -41,7 +41,7 @@ def name_as_usual(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 def _choose(columns: Mapping[str, Any], usual: tuple[str, ...]) -> str | None:
     """The column that has the first of the usual names, in any case."""
-    by_name = {name.lower(): name for name in reversed(columns)}
+    by_name = {name.lower(): name for name in reversed(list(columns))}
     return next((by_name[name] for name in usual if name in by_name), None)
 
 

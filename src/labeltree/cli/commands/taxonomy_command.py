@@ -50,20 +50,18 @@ def run(arguments: list[str]) -> None:
 
 
 def _show(options: ShowOptions) -> None:
-    from labeltree.api.taxonomies import open_taxonomy
+    from labeltree.api.taxonomies import open_labels
 
-    taxonomy, _ = open_taxonomy(
-        options.taxonomy, options.names, options.synonyms, options.column, options.form
-    )
+    taxonomy, _ = open_labels(options.taxonomy, options.names, options.synonyms, options.column, options.form)
     if taxonomy.release is not None:
         print(f"release {taxonomy.release}")
     print(taxonomy.render(max_depth=options.depth, max_children=options.children))
 
 
 def _check(options: CheckOptions) -> None:
-    from labeltree.api.taxonomies import open_taxonomy
+    from labeltree.api.taxonomies import open_labels
 
-    taxonomy, nodes = open_taxonomy(
+    taxonomy, nodes = open_labels(
         options.taxonomy, options.names, options.synonyms, options.column, options.form
     )
     print(repr(taxonomy))
@@ -81,10 +79,10 @@ def _convert(options: ConvertOptions) -> None:
 
 
 def _project(options: ProjectOptions) -> None:
-    from labeltree.api.taxonomies import open_taxonomy
+    from labeltree.api.taxonomies import open_labels
     from labeltree.taxonomy import TaxonomyDAG
 
-    taxonomy, out = open_taxonomy(options.taxonomy)[0], options.out
+    taxonomy, out = open_labels(options.taxonomy)[0], options.out
     if not isinstance(taxonomy, TaxonomyDAG):
         taxonomy.save(out)
         print(f"this is a tree already: {out}")

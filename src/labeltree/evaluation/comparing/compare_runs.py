@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labeltree.atomic import write_text
 from labeltree.errors import DataError, RunError, typed
@@ -16,12 +18,16 @@ from labeltree.evaluation.comparing.result_text import comparison_csv, compariso
 from labeltree.evaluation.evaluate_table import evaluate
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes
 from labeltree.evaluation.result import EvaluationResult
+from labeltree.notebooks import html_sentences, html_table
 from labeltree.options.comparison_options import CompareOptions
 from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.runs.table_taxonomies import taxonomy_of_tables
 from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Compared", "compare_paths", "write_comparison"]
 
@@ -39,6 +45,8 @@ class Compared:
         page: The page, if it was written.
         gate: The gate, if there was one.
         verdicts: What it says.
+        verdict: Sentences: which is better, by how much, and where; empty if nothing was to compare.
+        shown: The main numbers as rows of texts below a row of heads, as notebooks show them.
     """
 
     result: Comparison
@@ -50,6 +58,20 @@ class Compared:
     page: Path | None = None
     gate: Gate | None = None
     verdicts: tuple[Verdict, ...] | None = None
+    verdict: tuple[str, ...] = ()
+    shown: tuple[tuple[str, ...], ...] = ()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each metric, with the columns of `comparison.csv`."""
+        import pandas as pd
+
+        return pd.read_csv(io.StringIO(comparison_csv(self.result)))
+
+    def _repr_html_(self) -> str:
+        table = html_table(self.shown[0], self.shown[1:]) if self.shown else ""
+        level = f"in brackets: {self.result.confidence:.0%} confidence intervals" if table else None
+        sentences = [level, *self.result.notes, f"report: {self.page or self.markdown}"]
+        return str(html_sentences([" ".join(self.verdict)]) + table + html_sentences(sentences))
 
     def __repr__(self) -> str:
         """The comparison as text, and where its files are."""

@@ -25,14 +25,14 @@ def html_answers(rows: Sequence[Mapping[str, Any]], shown: Sequence[Sequence[str
         shown: For each row sample, answer, probability and guesses, as a person reads them.
         sentence: What is said of all of them.
     """
-    pictures = [_thumbnail(row["sample"]) for row in rows[:_MOST]]
+    pictures = [file_thumbnail(row["sample"]) for row in rows[:_MOST]]
     cells = [[picture, *texts] for picture, texts in zip(pictures, shown[:_MOST], strict=True)]
     table = html_table(["", "sample", "answer", "p", "guesses"], cells, numbers=[3])
     more = f"… {len(rows) - _MOST:,} more" if len(rows) > _MOST else None
     return str(table + html_sentences([more, sentence]))
 
 
-def _thumbnail(sample: str) -> str:
+def file_thumbnail(sample: str) -> str:
     """The picture of a sample that is named by its file; empty where there is none to read."""
     try:
         place = Path(sample)

@@ -27,12 +27,13 @@ _BY_IN_TILE: dict[ClassifierKind, str] = {
 
 @dataclass(frozen=True)
 class Tile:
-    """A large number with what it says, what the baselines have, and a sentence below it."""
+    """A large number with what it says, what the baselines have, a sentence below it, and its interval."""
 
     number: str
     title: str
     others: list[tuple[str, str]]
     note: str = ""
+    interval: str = ""
 
 
 def tiles(result: EvaluationResult) -> list[Tile]:
@@ -45,6 +46,7 @@ def tiles(result: EvaluationResult) -> list[Tile]:
             percent(main.answer_score("top1")),
             f"get exactly the right class ({_BY_IN_TILE[main.classifier.name]})",
             _others(others, lambda m: m.answer_score("top1"), answers=True),
+            interval=_ends(main.answer_interval("top1")),
         ),
     ]
     if coarsest < len(main.answer_by_depth) - 1:
@@ -67,6 +69,7 @@ def tiles(result: EvaluationResult) -> list[Tile]:
             "find their own class first in a search" + (": not defined here" if undefined else ""),
             _others(others, lambda m: m.score("recall_at_1", m.classifier.space.name)),
             space.sentence,
+            _ends(main.interval("recall_at_1", space.name)),
         )
     )
     violations = main.score("parent_violations")
@@ -76,9 +79,15 @@ def tiles(result: EvaluationResult) -> list[Tile]:
                 percent(violations),
                 "are nearer to a wrong group: less is better",
                 _others(others, lambda m: m.score("parent_violations")),
+                interval=_ends(main.interval("parent_violations")),
             )
         )
     return shown
+
+
+def _ends(ends: tuple[float, float]) -> str:
+    """The ends of an interval; empty where there is none."""
+    return "" if math.isnan(ends[0]) else f"{percent(ends[0])} to {percent(ends[1])}"
 
 
 def _others(
