@@ -24,7 +24,7 @@ def test_a_file_that_is_refused_as_a_taxonomy_is_read_as_it_says(tmp_path, sampl
     path = _table(tmp_path, sample, label)
     with pytest.raises(TaxonomyError, match=f"'{sample}' holds samples and '{label}' their labels"):
         lt.Taxonomy.from_file(path)
-    assert [*lt.open_taxonomy(str(path))[0].names][1:] == ["cat", "dog"]
+    assert [*lt.open_taxonomy(str(path)).names][1:] == ["cat", "dog"]
 
 
 @pytest.mark.parametrize("label", NAMES_OF_LABELS)
@@ -66,7 +66,7 @@ def test_target_beside_source_is_the_end_of_an_edge(tmp_path):
     path.write_text(
         "source,target,text\ncat,animal,it is one\ndog,animal,it is one, too\n".replace(", too", "")
     )
-    assert {"cat", "dog", "animal"} <= {*lt.open_taxonomy(str(path))[0].names}
+    assert {"cat", "dog", "animal"} <= {*lt.open_taxonomy(str(path)).names}
 
 
 def test_numbers_beside_a_target_are_the_vectors(tmp_path):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from labeltree.taxonomy.column_names import LABELS, LABELS_OF_ARRAYS, LESS_USUAL_LABELS, VECTORS
+
 __all__ = ["name_as_usual"]
 
-_VECTORS = ("vectors", "vector", "embedding", "features", "feature", "x", "x_train", "arr_0")
-_LABELS = ("label", "class", "classes", "y", "y_train", "targets", "target")
+_LABELS = (*LABELS, *LESS_USUAL_LABELS, *LABELS_OF_ARRAYS)
 _OF_A_ROW = ("embeddings", "aspects", "aspect_predictions", "label_sets", "depth_predictions")
 
 
@@ -28,7 +29,7 @@ def name_as_usual(columns: Mapping[str, Any]) -> dict[str, Any]:
     named = dict(columns)
     if not {"embeddings", "embedding"} & set(named):
         arrays = {name: array for name, array in named.items() if _is_whole(name, array)}
-        chosen = _choose(arrays, _VECTORS) or (next(iter(arrays)) if len(arrays) == 1 else None)
+        chosen = _choose(arrays, VECTORS) or (next(iter(arrays)) if len(arrays) == 1 else None)
         if chosen is not None:
             named = {"embeddings" if name == chosen else name: array for name, array in named.items()}
     if not {"labels", "label", "nodes", "node"} & set(named):
@@ -39,7 +40,7 @@ def name_as_usual(columns: Mapping[str, Any]) -> dict[str, Any]:
     return named
 
 
-def _choose(columns: Mapping[str, Any], usual: tuple[str, ...]) -> str | None:
+def _choose(columns: Mapping[str, Any], usual: Sequence[str]) -> str | None:
     """The column that has the first of the usual names, in any case."""
     by_name = {name.lower(): name for name in reversed(list(columns))}
     return next((by_name[name] for name in usual if name in by_name), None)

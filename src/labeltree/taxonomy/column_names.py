@@ -9,6 +9,7 @@ __all__ = [
     "FILES",
     "IMAGES",
     "LABELS",
+    "LABELS_OF_ARRAYS",
     "LESS_USUAL_LABELS",
     "SAMPLE_IDS",
     "TEXTS",
@@ -41,7 +42,10 @@ TEXTS = ("text", "description", "sentence", "review", "document", "abstract", "c
 TEXTS_OF_CLASSES = frozenset(("description",))
 """Those that describe classes as often as samples."""
 
-VECTORS = ("vectors", "vector", "embeddings", "embedding", "features", "x", "arr_0")
+VECTORS = (
+    *("vectors", "vector", "embeddings", "embedding", "features", "feature"),
+    *("x", "x_train", "arr_0"),
+)
 """Columns and arrays of vectors."""
 
 LABELS = ("label", "class", "category", "node", "cls")
@@ -49,6 +53,9 @@ LABELS = ("label", "class", "category", "node", "cls")
 
 LESS_USUAL_LABELS = ("labels", "target", "classes", "targets")
 """Those that are taken for labels where neither such a column nor names of taxa are."""
+
+LABELS_OF_ARRAYS = ("y", "y_train")
+"""Arrays of labels beside vectors; in a table of images `y` is a place."""
 
 SAMPLE_IDS = (
     *("gbifid", "occurrenceid", "catalognumber", "isic_id", "treeoflife_id"),
