@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import labeltree as lt
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationSettings, evaluate, save_outcomes
 from labeltree.evaluation.comparing.compare_runs import Compared, compare_paths
@@ -113,3 +114,15 @@ def test_other_texts_under_the_same_rows_need_another_column_of_one_table(tmp_pa
     same = _evaluated(tmp_path / "c", noise=0.3, ids=None, **texts, columns={"texts": ("title",)})
     with pytest.raises(DataError, match="different samples under the same ids"):
         _compare(first, same)
+
+
+@pytest.mark.slow
+def test_runs_on_vectors_of_the_same_ids_stand_beside_each_other(tmp_path: Path) -> None:
+    labels = np.array(["a/x", "a/y", "b/z", "b/w"])[np.arange(120) % 4]
+    for seed, name in enumerate(("one", "two")):
+        vectors = np.random.default_rng(seed).normal(size=(120, 5 + seed)).astype(np.float32)
+        ids = np.array([f"img{number}" for number in range(120)])
+        np.savez(tmp_path / f"{name}.npz", vectors=vectors, label=labels, id=ids)
+        lt.train(tmp_path / f"{name}.npz", out=tmp_path / name, progress_bar=False)
+    done = lt.evaluate(tmp_path / "one", beside=[tmp_path / "two"])
+    assert "tree-ridge (two)" in done.result.methods
