@@ -7,7 +7,7 @@ import torch
 
 from labeltree.data import ViewGenerator, counter_rng
 from labeltree.data.views import transforms
-from labeltree.data.views.transforms import erase
+from labeltree.data.views.crops_and_colours import erase
 
 LUMA = torch.tensor([0.299, 0.587, 0.114], dtype=torch.float64)
 

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from labeltree.data import counter_rng
 from labeltree.data.views import transforms
-from labeltree.data.views.transforms import Boxes
+from labeltree.data.views.crops_and_colours import Boxes
 
 
 def slow_resample(image, top, left, height, width, out, flip):

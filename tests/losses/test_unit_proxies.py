@@ -10,7 +10,7 @@ from labeltree.losses import CrossEntropyLoss, NormalisedSoftmaxLoss, TreeProxyL
 from labeltree.losses.classifiers.classes import node_log_likelihood
 from labeltree.losses.proxies.normalised_softmax import streamed_log_likelihood
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.optimizer import build_optimizer
+from labeltree.training.optimizer_and_learning_rate import build_optimizer
 from labeltree.training.recipe import OptimizerRecipe
 
 TREES = [random_tree(seed) for seed in range(5)] + [even_tree(2, 3), even_tree(3, 2, 2), even_tree(4)]

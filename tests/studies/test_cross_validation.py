@@ -46,7 +46,7 @@ def test_every_sample_is_judged_once(home: Path, capsys: pytest.CaptureFixture[s
     assert main(["evaluate", str(run), *options]) == 0
     said = capsys.readouterr().out
     assert "site = Graz" in said
-    assert f"  labeltree compare {run} OTHER\n" in said
+    assert f"  labeltree compare {run} OTHER" in said
     (whole,) = load_outcomes(run / "outcomes.npz").values()
     parts = [next(iter(load_outcomes(run / f"fold-{k}" / "outcomes.npz").values())) for k in (1, 2)]
     assert sorted(whole.instances.tolist()) == sorted(i for each in parts for i in each.instances.tolist())

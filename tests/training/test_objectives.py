@@ -16,7 +16,7 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.training import registry
 from labeltree.training.fit import train
 from labeltree.training.objective import Objective
-from labeltree.training.optimizer import build_optimizer, learning_rate_factor
+from labeltree.training.optimizer_and_learning_rate import build_optimizer, learning_rate_factor
 from labeltree.training.recipe import OptimizerRecipe, Recipe
 from labeltree.training.registry import get_objective, list_objectives, objective_terms, register_objective
 from sweeps import some_now

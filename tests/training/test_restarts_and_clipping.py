@@ -10,7 +10,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from labeltree.training.fit import train
-from labeltree.training.optimizer import build_optimizer, learning_rate_factor
+from labeltree.training.optimizer_and_learning_rate import build_optimizer, learning_rate_factor
 from labeltree.training.recipe import OptimizerRecipe, Recipe
 
 pytestmark = pytest.mark.slow

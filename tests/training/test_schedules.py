@@ -11,8 +11,8 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.objective import Objective
+from labeltree.training.objective_schedules import Schedules
 from labeltree.training.recipe import Recipe
-from labeltree.training.schedules import Schedules
 
 pytestmark = pytest.mark.slow
 

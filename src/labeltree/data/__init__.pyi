@@ -27,8 +27,8 @@ from labeltree.data.streaming import StreamedSample, count_samples, stream_sampl
 from labeltree.data.tables.multi_label import LabelEvidence
 from labeltree.data.tables.table_source import column_names, is_data_table, table_labels
 from labeltree.data.views import TextViews, ViewGenerator
-from labeltree.data.views.generator import channel_statistics
 from labeltree.data.views.text import TokenStore
+from labeltree.data.views.view_recipes import channel_statistics
 from labeltree.data.wordnet_files.wordnet_trees import wordnet_dag, wordnet_taxonomy
 from labeltree.progress import ProgressLine
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from labeltree.counted_nouns import say_count
 from labeltree.index.index import Index
 from labeltree.index.index_sources import index_embeddings, index_run, rows_to_add
 from labeltree.options.schema import as_place
@@ -57,7 +58,7 @@ def change_index(options: ChangeIndexOptions, new: Taxonomy | None = None) -> Ch
         return ChangedIndex(index, (f"{len(rows)} samples added",))
     if options.replace is not None:
         replaced, added = index.replace(rows_to_add(options.replace, index))
-        return ChangedIndex(index, (f"{replaced} samples replaced, {added} added",))
+        return ChangedIndex(index, (f"{say_count(replaced, 'sample')} replaced, {added:,} added",))
     if options.delete:
         index.delete(list(options.delete))
         return ChangedIndex(index, (f"{len(set(options.delete))} samples deleted",))

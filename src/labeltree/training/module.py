@@ -26,10 +26,10 @@ from labeltree.models import Encoder, KeyQueue, MomentumEncoder, PairedEncoder, 
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.batches import Batch
 from labeltree.training.objective import Objective, OneModality
-from labeltree.training.optimizer import build_optimizer, learning_rate_factor
+from labeltree.training.objective_schedules import Schedules
+from labeltree.training.optimizer_and_learning_rate import build_optimizer, learning_rate_factor
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_settings import check_idle
-from labeltree.training.schedules import Schedules
 from labeltree.training.tokens_and_views import Inputs, ViewPair, in_memory_format, stack
 from labeltree.training.training_length import epochs_and_batch_size
 

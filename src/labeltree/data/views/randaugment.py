@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from labeltree.data import counter_rng
-from labeltree.data.views import transforms
+from labeltree.data.views import crops_and_colours
 
 __all__ = ["OPERATIONS", "RandAugment"]
 
@@ -78,13 +78,15 @@ def _brightness(images: Tensor, amount: Tensor) -> Tensor:
 def _contrast(images: Tensor, amount: Tensor) -> Tensor:
     """Towards the mean grey, or away from it."""
     factor = _factor(amount)
-    offset = (1 - factor) * transforms.mean_grey(images)[:, None, None, None]
+    offset = (1 - factor) * crops_and_colours.mean_grey(images)[:, None, None, None]
     return (images * factor).add_(offset).clamp_(0, 1)
 
 
 def _colour(images: Tensor, amount: Tensor) -> Tensor:
     one = torch.ones_like(amount)
-    return transforms.jitter(images, transforms.Factors(one, one, 1 + 0.9 * amount, torch.zeros_like(one)))
+    return crops_and_colours.jitter(
+        images, crops_and_colours.Factors(one, one, 1 + 0.9 * amount, torch.zeros_like(one))
+    )
 
 
 def _sharpness(images: Tensor, amount: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from labeltree.checks import check_choice
+from labeltree.counted_nouns import say_count
 from labeltree.errors import DataError
 from labeltree.evaluation.comparing.comparison import (
     Comparison,
@@ -175,7 +176,7 @@ def check_gate(gate: Gate, comparison: Comparison, new: str) -> list[Verdict]:
     if missing and not gate.allow_missing:
         name, count = max(missing.items(), key=lambda entry: entry[1])
         raise DataError(
-            f"{count} samples of '{name}' are missing in the other run, so nothing was checked on them; "
+            f"{say_count(count, 'sample')} of '{name}' {'is' if count == 1 else 'are'} missing in the other run, so nothing was checked on them; "
             "measure both on the same samples, or write 'allow_missing: true' into the gate"
         )
     verdicts = []

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import labelled_rows
 from labeltree.evaluation.fitted_probe import fit_probe
@@ -36,8 +37,8 @@ OF_THE_FOLDS = (
 )
 MAYBE_SEEN = "The table does not say whether the encoder has seen these samples in training."
 UNLEARNED = (
-    "{} samples belong to classes that lie in one fold as a whole: no fold can learn what it is tested on "
-    "there, and they count as errors."
+    "{} to classes that lie in one fold as a whole: no fold can learn what it is tested on there, and they "
+    "count as errors."
 )
 
 
@@ -99,7 +100,7 @@ def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
     counts = {"samples": len(rows), "folds": options.folds}
     counts |= {"smallest fold": int(sizes.min()), "largest fold": int(sizes.max())}
     if unlearned := count_unlearned(inputs, rows, fold):
-        notes.append(UNLEARNED.format(unlearned))
+        notes.append(UNLEARNED.format(say_count(unlearned, "sample belongs", "samples belong")))
     return ProtocolResult.joined("Linear probe by cross-validation", parts, counts=counts, notes=notes)
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.checks import check_integer
+from labeltree.counted_nouns import say_count
 from labeltree.data.source import UNSEEN
 from labeltree.data.stratified import make_folds
 from labeltree.decisions import ClassNodes, Promise, calibration_by_depth
@@ -246,7 +247,7 @@ class _Case:
         if self.inputs.resampling is not None:
             notes.append(OF_THE_FOLDS.format("heads") + _TOO_NARROW)
         if unlearned := count_unlearned(self.inputs, self.rows, seen.folds):
-            notes.append(UNLEARNED.format(unlearned))
+            notes.append(UNLEARNED.format(say_count(unlearned, "sample belongs", "samples belong")))
         return notes
 
 

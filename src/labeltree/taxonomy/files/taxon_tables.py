@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
+from labeltree.counted_nouns import say_count
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.column_names import names_taxon_sample
 from labeltree.taxonomy.files.entries import (
@@ -316,7 +317,7 @@ def entries_from_ranks(file: OpenedFile) -> Entries:
     )
     empty = len(table.rows) - len(paths) - len(others)
     if empty:
-        file.note(f"{empty} rows without a name of any rank are left out")
+        file.note(f"{say_count(empty, 'row')} without a name of any rank left out")
     return entries_from_paths(paths, file.root_name, lambda row: table.where(rows[row]), aliases)
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from labeltree.checks import check_choice
 from labeltree.data import counter_rng
 from labeltree.data.source import Source
-from labeltree.data.views import transforms
+from labeltree.data.views import crops_and_colours
+from labeltree.data.views.crops_and_colours import erase
 from labeltree.data.views.randaugment import RandAugment
-from labeltree.data.views.transforms import erase
 from labeltree.errors import DataError
 
 __all__ = ["RECIPES", "ViewGenerator", "channel_statistics"]
@@ -95,7 +95,7 @@ class ViewGenerator:
         self.flip = flip
         self.erasing = erasing
         self.scale = scale
-        self.jitter = transforms.JitterStrength(*jitter)
+        self.jitter = crops_and_colours.JitterStrength(*jitter)
         self.mean = None if mean is None else torch.tensor(mean, dtype=torch.float32)
         self.std = None if std is None else torch.tensor(std, dtype=torch.float32)
         self._randaugment = RandAugment(operations, magnitude)
@@ -144,7 +144,7 @@ class ViewGenerator:
         if channels == 1:
             return pixels.expand(-1, self.channels, -1, -1)
         if channels == 3:
-            luma = torch.tensor(transforms.LUMA, dtype=pixels.dtype, device=pixels.device)
+            luma = torch.tensor(crops_and_colours.LUMA, dtype=pixels.dtype, device=pixels.device)
             return (pixels * luma[:, None, None]).sum(1, keepdim=True)
         raise ValueError(
             f"images have {channels} channels; views with {self.channels} can be made from 1 or 3 only"
@@ -155,32 +155,32 @@ class ViewGenerator:
         size = self.size
         if size is None or (height, width) == (size, size):
             return pixels
-        box = transforms.whole_image(1, height, width, pixels.device)
-        rows = transforms.axis_weights(box.top, box.height, height, size)
-        columns = transforms.axis_weights(box.left, box.width, width, size)
-        return transforms.resample(pixels, rows.expand(n, -1, -1), columns.expand(n, -1, -1))
+        box = crops_and_colours.whole_image(1, height, width, pixels.device)
+        rows = crops_and_colours.axis_weights(box.top, box.height, height, size)
+        columns = crops_and_colours.axis_weights(box.left, box.width, width, size)
+        return crops_and_colours.resample(pixels, rows.expand(n, -1, -1), columns.expand(n, -1, -1))
 
     def _augment(self, pixels: Tensor, keys: Tensor) -> Tensor:
         height, width = pixels.shape[2:]
         out_height, out_width = (self.size, self.size) if self.size else (height, width)
         numbers = counter_rng.uniform(keys, _ERASE)
-        boxes = transforms.random_boxes(numbers[:, _BOX : _BOX + 4], height, width, self.scale)
+        boxes = crops_and_colours.random_boxes(numbers[:, _BOX : _BOX + 4], height, width, self.scale)
         flip = numbers[:, _FLIP] < 0.5 if self.flip else None
-        rows = transforms.axis_weights(boxes.top, boxes.height, height, out_height)
-        columns = transforms.axis_weights(boxes.left, boxes.width, width, out_width, flip)
+        rows = crops_and_colours.axis_weights(boxes.top, boxes.height, height, out_height)
+        columns = crops_and_colours.axis_weights(boxes.left, boxes.width, width, out_width, flip)
         if self.recipe == "simclr" and min(out_height, out_width) >= _BLUR_FROM:
             blurred = (numbers[:, _BLUR] < 0.5).nonzero()[:, 0]
             sigma = 0.1 + 1.9 * numbers[blurred, _BLUR + 1]
-            blur = transforms.blur_weights(sigma, out_height)
+            blur = crops_and_colours.blur_weights(sigma, out_height)
             rows.index_copy_(0, blurred, blur @ rows[blurred])
             if out_width != out_height:
-                blur = transforms.blur_weights(sigma, out_width)
+                blur = crops_and_colours.blur_weights(sigma, out_width)
             columns.index_copy_(0, blurred, blur @ columns[blurred])
-        views = transforms.resample(pixels, rows, columns)
+        views = crops_and_colours.resample(pixels, rows, columns)
         if self.recipe != "simclr":
             return views
-        factors = transforms.random_factors(numbers[:, _COLOUR : _COLOUR + 6], self.jitter, 0.8, 0.2)
-        return transforms.jitter(views, factors)
+        factors = crops_and_colours.random_factors(numbers[:, _COLOUR : _COLOUR + 6], self.jitter, 0.8, 0.2)
+        return crops_and_colours.jitter(views, factors)
 
     def _normalise(self, views: Tensor) -> Tensor:
         if self.mean is not None:
