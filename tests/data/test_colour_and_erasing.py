@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from labeltree.data import ViewGenerator, counter_rng
-from labeltree.data.views import transforms
+from labeltree.data.views import crops_and_colours
 from labeltree.data.views.crops_and_colours import erase
 
 LUMA = torch.tensor([0.299, 0.587, 0.114], dtype=torch.float64)
@@ -36,7 +36,7 @@ def slow_jitter(image, brightness, contrast, saturation, turn):
 
 
 def factors(rows):
-    return transforms.Factors(*torch.tensor(rows, dtype=torch.float64).T)
+    return crops_and_colours.Factors(*torch.tensor(rows, dtype=torch.float64).T)
 
 
 CASES = [(1, 1, 1, 0), (1.4, 1, 1, 0), (1, 0.6, 1, 0), (1, 1, 0, 0), (1, 1, 1, 0.1), (0.7, 1.3, 0.5, -0.08)]
@@ -44,7 +44,7 @@ CASES = [(1, 1, 1, 0), (1.4, 1, 1, 0), (1, 0.6, 1, 0), (1, 1, 0, 0), (1, 1, 1, 0
 
 def test_jitter_agrees_with_its_steps():
     images = torch.rand(len(CASES), 3, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    found = transforms.jitter(images, factors(CASES))
+    found = crops_and_colours.jitter(images, factors(CASES))
     for image, case, result in zip(images, CASES, found, strict=True):
         torch.testing.assert_close(result, slow_jitter(image, *case), atol=1e-9, rtol=0)
     torch.testing.assert_close(found[0], images[0], atol=1e-9, rtol=0)
@@ -52,7 +52,7 @@ def test_jitter_agrees_with_its_steps():
 
 def test_gray_has_equal_channels_and_keeps_brightness():
     images = torch.rand(3, 3, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    gray = transforms.jitter(images, factors([(1, 1, 0, 0.05)] * 3))
+    gray = crops_and_colours.jitter(images, factors([(1, 1, 0, 0.05)] * 3))
     torch.testing.assert_close(gray[:, 0], (images * LUMA[:, None, None]).sum(1))
     torch.testing.assert_close(gray[:, 0], gray[:, 2])
 
@@ -61,13 +61,15 @@ def test_one_channel_has_brightness_and_contrast():
     images = 0.3 + 0.3 * torch.rand(
         1, 1, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
     )
-    found = transforms.jitter(images, factors([(1.2, 0.5, 0.0, 0.1)]))
+    found = crops_and_colours.jitter(images, factors([(1.2, 0.5, 0.0, 0.1)]))
     torch.testing.assert_close(found, 1.2 * (images.mean() + 0.5 * (images - images.mean())))
 
 
 def test_factors_have_the_distribution_of_the_recipe():
     numbers = counter_rng.uniform(counter_rng.sample_keys(0, 0, 0, torch.arange(40_000)), 6)
-    found = transforms.random_factors(numbers, transforms.JitterStrength(0.4, 0.4, 0.4, 0.1), 0.8, 0.2)
+    found = crops_and_colours.random_factors(
+        numbers, crops_and_colours.JitterStrength(0.4, 0.4, 0.4, 0.1), 0.8, 0.2
+    )
     for factor in (found.brightness, found.contrast):
         jittered = factor[factor != 1]
         assert abs(len(jittered) / 40_000 - 0.8) < 0.01
@@ -78,7 +80,7 @@ def test_factors_have_the_distribution_of_the_recipe():
     assert found.turn.abs().max() <= 0.1
     assert abs((found.turn == 0).float().mean() - 0.2) < 0.01
     # A strength above 1 cannot make a factor negative.
-    strong = transforms.random_factors(numbers, transforms.JitterStrength(2, 2, 2, 0.5), 1, 0)
+    strong = crops_and_colours.random_factors(numbers, crops_and_colours.JitterStrength(2, 2, 2, 0.5), 1, 0)
     assert strong.brightness.min() >= 0
 
 

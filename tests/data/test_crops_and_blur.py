@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from labeltree.data import counter_rng
-from labeltree.data.views import transforms
+from labeltree.data.views import crops_and_colours
 from labeltree.data.views.crops_and_colours import Boxes
 
 
@@ -42,38 +42,42 @@ def slow_resample(image, top, left, height, width, out, flip):
 def test_one_sample_agrees_with_the_slow_reference(box, out, flip):
     image = torch.rand(11, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     top, left, height, width = (torch.tensor([float(value)], dtype=torch.float64) for value in box)
-    rows = transforms.axis_weights(top, height, 11, out)
-    columns = transforms.axis_weights(left, width, 9, out, torch.tensor([flip]))
-    found = transforms.resample(image[None, None], rows, columns)[0, 0]
+    rows = crops_and_colours.axis_weights(top, height, 11, out)
+    columns = crops_and_colours.axis_weights(left, width, 9, out, torch.tensor([flip]))
+    found = crops_and_colours.resample(image[None, None], rows, columns)[0, 0]
     torch.testing.assert_close(found, slow_resample(image, *box, out, flip), atol=1e-6, rtol=0)
 
 
 def test_enlarging_is_bilinear_interpolation():
     images = torch.rand(4, 3, 12, 12, generator=torch.Generator().manual_seed(1))
-    boxes = transforms.random_boxes(torch.rand(4, 4, generator=torch.Generator().manual_seed(2)), 12, 12)
-    rows = transforms.axis_weights(boxes.top, boxes.height, 12, 12)
-    columns = transforms.axis_weights(boxes.left, boxes.width, 12, 12)
+    boxes = crops_and_colours.random_boxes(
+        torch.rand(4, 4, generator=torch.Generator().manual_seed(2)), 12, 12
+    )
+    rows = crops_and_colours.axis_weights(boxes.top, boxes.height, 12, 12)
+    columns = crops_and_colours.axis_weights(boxes.left, boxes.width, 12, 12)
     scale_y, scale_x = boxes.height / 12, boxes.width / 12
     centre_y, centre_x = (boxes.top + boxes.height / 2) / 6 - 1, (boxes.left + boxes.width / 2) / 6 - 1
     zero = torch.zeros(4)
     matrix = torch.stack((scale_x, zero, centre_x, zero, scale_y, centre_y), 1).view(4, 2, 3)
     grid = F.affine_grid(matrix, [4, 3, 12, 12], align_corners=False)
     expected = F.grid_sample(images, grid, align_corners=False, padding_mode="border")
-    torch.testing.assert_close(transforms.resample(images, rows, columns), expected, atol=2e-5, rtol=0)
+    torch.testing.assert_close(crops_and_colours.resample(images, rows, columns), expected, atol=2e-5, rtol=0)
 
 
 def test_shrinking_is_antialiased_like_torch():
     images = torch.rand(2, 1, 30, 30, generator=torch.Generator().manual_seed(1))
-    whole = transforms.whole_image(2, 30, 30)
-    weights = transforms.axis_weights(whole.top, whole.height, 30, 10)
+    whole = crops_and_colours.whole_image(2, 30, 30)
+    weights = crops_and_colours.axis_weights(whole.top, whole.height, 30, 10)
     expected = F.interpolate(images, size=(10, 10), mode="bilinear", antialias=True)
-    torch.testing.assert_close(transforms.resample(images, weights, weights), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        crops_and_colours.resample(images, weights, weights), expected, atol=1e-5, rtol=0
+    )
 
 
 @pytest.mark.parametrize(("height", "width"), [(28, 28), (20, 60), (50, 10)])
 def test_boxes_lie_inside_and_cover_what_they_should(height, width):
     numbers = counter_rng.uniform(counter_rng.sample_keys(0, 0, 0, torch.arange(20_000)), 4)
-    boxes = transforms.random_boxes(numbers, height, width, scale=(0.2, 1.0))
+    boxes = crops_and_colours.random_boxes(numbers, height, width, scale=(0.2, 1.0))
     assert min(box.min() for box in boxes[:2]) >= 0
     assert (boxes.top + boxes.height).max() <= height + 1e-4
     assert (boxes.left + boxes.width).max() <= width + 1e-4
@@ -92,14 +96,14 @@ def test_boxes_lie_inside_and_cover_what_they_should(height, width):
 
 
 def test_whole_image_boxes():
-    boxes = transforms.random_boxes(torch.rand(50, 4), 16, 16, scale=(1.0, 1.0))
+    boxes = crops_and_colours.random_boxes(torch.rand(50, 4), 16, 16, scale=(1.0, 1.0))
     for found, expected in zip(boxes, Boxes(*map(torch.tensor, (0.0, 0.0, 16.0, 16.0))), strict=True):
         torch.testing.assert_close(found, expected.expand(50), atol=1e-4, rtol=0)
 
 
 def test_blur_mirrors_the_border():
     size, sigmas = 7, [0.0, 0.5, 2.0]
-    weights = transforms.blur_weights(torch.tensor(sigmas, dtype=torch.float64), size)
+    weights = crops_and_colours.blur_weights(torch.tensor(sigmas, dtype=torch.float64), size)
     for sigma, found in zip(sigmas, weights, strict=True):
         expected = torch.zeros(size, size, dtype=torch.float64)
         for i in range(size):

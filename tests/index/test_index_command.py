@@ -53,7 +53,7 @@ def test_from_embeddings_to_changes(table: Path, tmp_path: Path, capsys: pytest.
     assert run(where, "--add", tmp_path / "more.npz") == 2
     assert "'im 0.png' is in the index already" in capsys.readouterr().err
     assert run(where, "--replace", tmp_path / "more.npz") == 0
-    assert "1 samples replaced, 1 added" in capsys.readouterr().out
+    assert "1 sample replaced, 1 added" in capsys.readouterr().out
     assert run(where, "--delete", "new", "im 1.png") == 0
     assert "2 samples deleted" in capsys.readouterr().out
     assert run(where, "--delete", "new") == 2
