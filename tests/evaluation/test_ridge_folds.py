@@ -172,7 +172,7 @@ def test_a_class_with_one_sample_is_an_error_and_named() -> None:
     result = run(replace(table, nodes=nodes))
     assert result.counts["samples"] == 57
     assert any(note.startswith("1 sample belongs to classes that lie in one fold") for note in result.notes)
-    assert any("has none of the same class to find" in note for note in result.notes)
+    assert any("have none of the same class to find" in note for note in result.notes)
 
 
 def test_fewer_groups_than_folds() -> None:

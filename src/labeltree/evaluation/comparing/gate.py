@@ -177,7 +177,8 @@ def check_gate(gate: Gate, comparison: Comparison, new: str) -> list[Verdict]:
         name, count = max(missing.items(), key=lambda entry: entry[1])
         raise DataError(
             f"{say_count(count, 'sample')} of '{name}' {'is' if count == 1 else 'are'} missing in the other "
-            "run, so nothing was checked on them; measure both on the same samples, or write 'allow_missing: true' into the gate"
+            "run, so nothing was checked on them; measure both on the same samples, or write "
+            "'allow_missing: true' into the gate"
         )
     verdicts = []
     for rule in gate.rules:
