@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from labeltree.data import ArrayStore, Source, ViewGenerator
-from labeltree.data.views import generator as views_module
+from labeltree.data.views import view_recipes as views_module
 from labeltree.data.views import randaugment
 from labeltree.taxonomy import Taxonomy
 
