@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from labeltree.data import ArrayStore, Source, ViewGenerator
-from labeltree.data.views import view_recipes as views_module
 from labeltree.data.views import randaugment
+from labeltree.data.views import view_recipes as views_module
 from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow
