@@ -19,6 +19,7 @@ from kept import FOLDER
 
 SCRIPTS = (
     "losses",
+    "peers_all",
     "memory",
     "accuracy",
     "shapes",
