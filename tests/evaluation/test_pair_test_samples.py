@@ -87,6 +87,18 @@ def test_ids_are_found_in_any_order(tmp_path: Path, recorded: bool) -> None:
     assert pairs[0].p == pytest.approx(pairs[1].p)
 
 
+@pytest.mark.parametrize("recorded", [True, False])
+def test_ids_are_found_where_no_tested_row_is_the_same(tmp_path: Path, recorded: bool) -> None:
+    """Test samples at the end of one table and at the beginning of the other."""
+    tested = np.arange(N) // 4 % 2 == 1
+    ends = [np.concatenate([np.flatnonzero(~part), np.flatnonzero(part)]) for part in (tested, ~tested)]
+    last, first = (
+        _evaluated(tmp_path / name, noise=noise, ids=IDS, recorded=recorded, order=order)
+        for name, noise, order in zip("ab", (0.9, 0.3), ends, strict=True)
+    )
+    assert _compare(last, first).result.samples == N // 2
+
+
 def test_another_label_of_an_id_is_named(tmp_path: Path) -> None:
     first = _evaluated(tmp_path / "a", noise=0.9, ids=IDS)
     swapped = [*IDS[:4], IDS[5], IDS[4], *IDS[6:]]

@@ -85,6 +85,7 @@ def pool_outcomes(folds: Sequence[Outcomes]) -> Outcomes:
             if all(key in each.without for each in folds)
         },
         groups=_groups(folds) if grouped else None,
+        ids=_ids(folds),
         bands=None,
         predicted=joined("predicted", -1),
         attributes=joined("attributes", ""),
@@ -97,6 +98,12 @@ def pool_outcomes(folds: Sequence[Outcomes]) -> Outcomes:
         elsewhere={},
     )
     return pooled.rows(np.arange(len(pooled)))  # classes count the same over all folds
+
+
+def _ids(folds: Sequence[Outcomes]) -> np.ndarray[Any, np.dtype[np.str_]] | None:
+    """The ids of the samples of all folds; None where a fold has none."""
+    given = [each.ids for each in folds if each.ids is not None]
+    return np.concatenate(given) if len(given) == len(folds) else None
 
 
 def _groups(folds: Sequence[Outcomes]) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -95,11 +95,18 @@ def _open(path: str | Path, outcomes: Outcomes) -> _Run:
 
 
 def _are_alike(first: _Run, other: _Run) -> bool:
-    """Whether samples of the same number have the same content, or the same id where that is not known."""
-    if first.record is not None and other.record is not None:
-        return not first.record.different_contents(other.record)
+    """Whether samples of the same number have the same content, or the same id where that is not known.
+
+    They do not have to be the same samples, but none that both have may be of two numbers: a shorter table
+    tests samples of other rows.
+    """
     assert first.names is not None
     assert other.names is not None
+    ids = set(first.names.values())
+    if any(name in ids for instance, name in other.names.items() if instance not in first.names):
+        return False
+    if first.record is not None and other.record is not None:
+        return not first.record.different_contents(other.record)
     return all(first.names.get(instance, name) == name for instance, name in other.names.items())
 
 
