@@ -31,6 +31,7 @@ from labeltree.taxonomy.label_sets import finest_classes, finest_labels
 __all__ = ["pool_folds", "pool_outcomes"]
 
 _DEPTH = re.compile(r"(prototype_|own_|)accuracy_at_depth_(\d+)")
+_BY = ", by "  # in a title, before the classifier that is judged
 _BANDS = ("_head", "_middle", "_tail")
 
 
@@ -336,8 +337,13 @@ def _errors(pooled: Outcomes, kind: ClassifierKind, confusions: int) -> Any:
 
 
 def _title(results: Sequence[EvaluationResult], protocol: str) -> str:
-    titles = (each.main.protocols[protocol].title for each in results if protocol in each.main.protocols)
-    return next(titles, protocol)
+    """The title of a protocol; folds may have chosen other classifiers, which it then names."""
+    given = [each.main.protocols[protocol].title for each in results if protocol in each.main.protocols]
+    titles = list(dict.fromkeys(given)) or [protocol]
+    heads, names = zip(*(title.split(_BY, 1) if _BY in title else (title, "") for title in titles), strict=True)
+    if len(titles) == 1 or len(set(heads)) > 1 or not all(names):
+        return titles[0]
+    return f"{heads[0]}{_BY}{' or '.join(names)}, as each fold chose"
 
 
 def _put(values: list[Any], at: int, value: Any, missing: Any) -> None:
