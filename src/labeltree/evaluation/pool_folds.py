@@ -340,7 +340,7 @@ def _title(results: Sequence[EvaluationResult], protocol: str) -> str:
     """The title of a protocol; folds may have chosen other classifiers, which it then names."""
     given = [each.main.protocols[protocol].title for each in results if protocol in each.main.protocols]
     titles = list(dict.fromkeys(given)) or [protocol]
-    heads, names = zip(*(title.split(_BY, 1) if _BY in title else (title, "") for title in titles), strict=True)
+    heads, _, names = zip(*(title.partition(_BY) for title in titles), strict=True)
     if len(titles) == 1 or len(set(heads)) > 1 or not all(names):
         return titles[0]
     return f"{heads[0]}{_BY}{' or '.join(names)}, as each fold chose"
