@@ -378,6 +378,9 @@ def test_a_classifier_that_loses_more_than_guessing_is_calibrated() -> None:
     assert check.errors[1] > check.errors[0]
     assert check.loss_after < check.guessing < check.loss_before
     assert check.applied
+    assert "is applied: on 36 held-out calibration samples the log loss falls from" in check.sentence
+    assert "below that of guessing by how often each class occurs" in check.sentence
+    assert "though it moves the mean calibration error over depths from" in check.sentence
 
 
 def test_a_run_that_knows_nothing_says_so(
