@@ -92,8 +92,8 @@ class CalibrationCheck:
         if self.applied and after > before:
             lost = f"the log loss falls from {self.loss_before:.3g} to {self.loss_after:.3g}"
             return (
-                f"The {what} is applied: {where} {lost}, below that of guessing by how often each class occurs "
-                f"({self.guessing:.3g}), though it moves {moved}. {perfect} {self.warning}"
+                f"The {what} is applied: {where} {lost}, below that of guessing by how often each class "
+                f"occurs ({self.guessing:.3g}), though it moves {moved}. {perfect} {self.warning}"
             ).rstrip()
         if self.applied:
             return f"The {what} is applied: {where} it brings {moved}. {perfect} {self.warning}".rstrip()
