@@ -405,5 +405,7 @@ def test_a_run_that_knows_nothing_says_so(
     assert said in error
     assert "which have also fitted a temperature: it can" in error
     assert "epoch" not in error
+    by_depth = json.loads((folder / "decisions.json").read_text())["calibration_by_depth"]
+    assert by_depth["before"]["nll"][-1] > 2 * by_depth["after"]["nll"][-1]
     assert run("calibrate", folder, "--classifier", "auto") == 0
     assert "also chosen the classifier and fitted a temperature" in capsys.readouterr().out
