@@ -294,8 +294,8 @@ def _before_and_after(
 ) -> dict[str, dict[str, list[float]]]:
     """Calibration by depth without and with the calibrator, on samples that it was not fitted to.
 
-    If no calibration was checked, both are on all calibration samples, to which a temperature that softens few
-    was fitted; without one the two are the same.
+    If no calibration was checked, both are on all calibration samples, to which a temperature that softens
+    few was fitted; without one the two are the same.
     """
     checks = {}
     check = rule.check
