@@ -12,7 +12,7 @@ import torch
 
 import labeltree as lt
 from labeltree.errors import DataError
-from labeltree.evaluation import EvaluationSettings, evaluate, load_outcomes, save_outcomes
+from labeltree.evaluation import EvaluationSettings, compare, evaluate, load_outcomes, save_outcomes
 from labeltree.evaluation.comparing.compare_runs import Compared, compare_paths
 from labeltree.options.comparison_options import CompareOptions
 from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
@@ -86,6 +86,20 @@ def test_ids_are_found_in_any_order(tmp_path: Path, recorded: bool) -> None:
     pairs = [metric.differences[name] for metric, name in zip(metrics, "bc", strict=True)]
     assert pairs[0].value == pytest.approx(pairs[1].value)
     assert pairs[0].p == pytest.approx(pairs[1].p)
+
+
+def test_outcomes_in_memory_are_paired_by_their_ids(tmp_path: Path) -> None:
+    within = np.arange(N).reshape(-1, 8)[::-1].ravel()  # each row keeps its class and its split
+    places = [
+        _evaluated(tmp_path / name, noise=noise, ids=IDS, recorded=False, order=order)
+        for name, noise, order in (("a", 0.9, None), ("b", 0.8, None), ("c", 0.8, within))
+    ]
+    first, there, moved = (load_outcomes(RunFolder(place).outcomes)["run"] for place in places)
+    pairs = [
+        compare({"a": first, "other": other}, resamples=99).metric("prototype_top1").differences["other"]
+        for other in (there, moved)
+    ]
+    assert (pairs[0].low, pairs[0].high) == pytest.approx((pairs[1].low, pairs[1].high))
 
 
 @pytest.mark.parametrize("recorded", [True, False])

@@ -13,7 +13,7 @@ from labeltree.evaluation.outcomes import Outcomes
 from labeltree.runs import RunFolder, SampleRecord
 from labeltree.runs.sample_record import NamedTwice
 
-__all__ = ["pair_samples"]
+__all__ = ["pair_by_ids", "pair_samples"]
 
 _OTHER_BLOCKS = (
     "Recall, MAP@R and other numbers of a search have neither intervals nor tests: in {} their samples stand "
@@ -55,12 +55,14 @@ class _Run:
         elsewhere = self.outcomes.elsewhere | {name: outcomes}
         return replace(self, outcomes=replace(self.outcomes, elsewhere=elsewhere))
 
-    def with_ids(self) -> Outcomes:
-        """The outcomes with the ids of their samples, for messages."""
+    def with_ids(self, first: _Run) -> Outcomes:
+        """The outcomes with the ids of their samples, those of a first run for the samples that it has."""
         if self.names is None:
             return self.outcomes
-        ids = np.array([self.names[one][0] for one in self.outcomes.instances.tolist()], dtype=str)
-        return replace(self.outcomes, ids=ids)
+        known = self.names | (first.names or {})
+        names = [known[instance] for instance in self.outcomes.instances.tolist()]
+        ids = [f"{name} #{number + 1}" if number else name for name, number in names]
+        return replace(self.outcomes, ids=np.array(ids, dtype=str))
 
 
 def pair_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> tuple[list[Outcomes], list[str]]:
@@ -83,12 +85,18 @@ def pair_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> tuple[list[Outc
         having = [place for place, one in enumerate(known) if name in one.outcomes.elsewhere]
         tables = [_open_elsewhere(runs[place][0], known[place].outcomes.elsewhere[name]) for place in having]
         for place, table in zip(having, _number_alike(tables), strict=True):
-            known[place] = known[place].with_elsewhere(name, table.with_ids())
+            known[place] = known[place].with_elsewhere(name, table.with_ids(table))
     notes = dict.fromkeys(note for one in known[1:] for note in _check_contents(known[0], one, named=named))
     other = next((one for one in known[1:] if _are_blocks_others(known[0].outcomes, one.outcomes)), None)
     if other is not None:
         notes |= {_OTHER_BLOCKS.format(f"'{known[0].place}' and '{other.place}'"): None}
-    return [one.with_ids() for one in known], list(notes)
+    return [one.with_ids(known[0]) for one in known], list(notes)
+
+
+def pair_by_ids(runs: Sequence[Outcomes]) -> list[Outcomes]:
+    """Outcomes in which the same ids have the same numbers, if all have ids; else as they are."""
+    known = _number_alike([_named_by_ids("", outcomes) for outcomes in runs])
+    return [one.outcomes for one in known]
 
 
 def _number_alike(known: list[_Run]) -> list[_Run]:
