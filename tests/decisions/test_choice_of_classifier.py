@@ -378,6 +378,9 @@ def test_a_classifier_that_loses_more_than_guessing_is_calibrated() -> None:
     assert check.errors[1] > check.errors[0]
     assert check.loss_after < check.guessing < check.loss_before
     assert check.applied
+    assert "is applied: on 36 held-out calibration samples the log loss falls from" in check.sentence
+    assert "below that of guessing by how often each class occurs" in check.sentence
+    assert "though it moves the mean calibration error over depths from" in check.sentence
 
 
 def test_a_run_that_knows_nothing_says_so(
@@ -402,5 +405,7 @@ def test_a_run_that_knows_nothing_says_so(
     assert said in error
     assert "which have also fitted a temperature: it can" in error
     assert "epoch" not in error
+    by_depth = json.loads((folder / "decisions.json").read_text())["calibration_by_depth"]
+    assert by_depth["before"]["nll"][-1] > 2 * by_depth["after"]["nll"][-1]
     assert run("calibrate", folder, "--classifier", "auto") == 0
     assert "also chosen the classifier and fitted a temperature" in capsys.readouterr().out

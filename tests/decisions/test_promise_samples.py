@@ -36,6 +36,15 @@ TREE = Taxonomy.from_paths([(f"branch {a}", f"class {a}{b}") for a in range(3) f
 CLASSES = ClassNodes(TREE.leaves, TREE)
 
 
+def test_one_sample_has_chosen() -> None:
+    assert (
+        "on 1 validation sample, which has also chosen the epoch" in PromiseSamples("val", 1, None).sentence
+    )
+    assert (
+        "on 2 validation samples, which have also chosen the epoch" in PromiseSamples("val", 2, None).sentence
+    )
+
+
 def noisy(labels: Tensor, draw: torch.Generator, noise: float = 1.0) -> Tensor:
     """Scores (n, C) of samples with class numbers (n,)."""
     return 2.0 * torch.nn.functional.one_hot(labels, len(CLASSES)) + noise * torch.randn(

@@ -28,6 +28,7 @@ from labeltree.evaluation import (
     evaluate,
 )
 from labeltree.evaluation.fitted_probe import fit_probe
+from labeltree.evaluation.pool_folds import pool_folds
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, get_protocol, run_protocol
 from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
 from labeltree.evaluation.subsampling import row_groups, table_folds
@@ -171,6 +172,48 @@ def test_answers_without_probabilities_decide_and_another_ranks(
     assert found.scores["answers.auroc"] < 1.0
     assert any("there are no probabilities: AUROC, average precision and" in note for note in found.notes)
     assert any("answered right by the answers that came with the table" in note for note in found.notes)
+    assert "by the classifier whose answers came with the table; AUROC, average precision" in found.title
+
+
+@pytest.mark.parametrize("dim", [5, 3])
+def test_classifiers_of_a_baseline_read_what_they_learned_from(
+    clinic: EmbeddingTable, taxonomy: Taxonomy, dim: int
+) -> None:
+    """Beside a table without features, those of a baseline are not read: not even of as many dimensions."""
+    noise = torch.randn(len(clinic), dim, generator=torch.Generator().manual_seed(1))
+    names = ("node-scores", "per-group", "decisions", "decoding", "class-order")
+    found = evaluate(
+        clinic,
+        taxonomy,
+        baselines={"other": replace(clinic, features=noise)},
+        protocols=names,
+        settings=EvaluationSettings(resamples=0, classifier="probe"),
+    )
+    for name in names:
+        main, other = (found.methods[method].protocols[name] for method in (found.name, "other"))
+        assert other.refusal is None
+        assert other.scores == pytest.approx(main.scores, nan_ok=True)
+
+
+def test_folds_that_chose_other_classifiers_are_named_with_them(
+    clinic: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    asked: tuple[Any, Any] = ("lda", "probe")
+    results = [
+        evaluate(
+            replace(clinic, instances=torch.arange(len(clinic)) + 1000 * fold),
+            taxonomy,
+            name="model",
+            settings=EvaluationSettings(resamples=0, classifier=name, protocols=("node-scores",)),
+        )
+        for fold, name in enumerate(asked)
+    ]
+    pooled = pool_folds(results, [each.outcomes["model"] for each in results])
+    words = " or ".join(classifier_words(name, features=False) for name in asked)
+    title = pooled.main.protocols["node-scores"].title
+    assert title == f"Every node against the rest, by {words}, as each fold chose"
+    again = pool_folds(results[:1], [results[0].outcomes["model"]])
+    assert again.main.protocols["node-scores"].title == results[0].main.protocols["node-scores"].title
 
 
 def rates_of(right: int, of: int, groups: torch.Tensor | None = None) -> ProtocolResult:

@@ -49,6 +49,17 @@ def test_sites_that_wrote_siblings_in_another_order_are_compared(table: Embeddin
         assert entry.estimates["there"].value == pytest.approx(entry.estimates["here"].value, abs=1e-6)
 
 
+def test_pooled_folds_keep_the_ids_that_all_have(table: EmbeddingTable) -> None:
+    named = replace(table, ids=np.array([f"image {row}" for row in range(len(table))]))
+    here, there = _outcomes(named, TREE), _outcomes(table, TREE)
+    moved = replace(here, instances=here.instances + 1000)
+    assert here.ids is not None
+    pooled = pool_outcomes([here, moved])
+    assert pooled.ids is not None
+    assert pooled.ids.tolist() == [*here.ids.tolist()] * 2
+    assert pool_outcomes([moved, there]).ids is None
+
+
 def test_folds_whose_taxonomies_have_another_order_are_pooled(table: EmbeddingTable) -> None:
     there = _outcomes(table, REVERSED)
     pooled = pool_outcomes([_outcomes(table, TREE), replace(there, instances=there.instances + 1000)])

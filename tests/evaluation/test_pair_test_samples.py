@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 
 import labeltree as lt
 from labeltree.errors import DataError
-from labeltree.evaluation import EvaluationSettings, evaluate, save_outcomes
+from labeltree.evaluation import EvaluationSettings, compare, evaluate, load_outcomes, save_outcomes
 from labeltree.evaluation.comparing.compare_runs import Compared, compare_paths
 from labeltree.options.comparison_options import CompareOptions
 from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
@@ -85,6 +86,77 @@ def test_ids_are_found_in_any_order(tmp_path: Path, recorded: bool) -> None:
     pairs = [metric.differences[name] for metric, name in zip(metrics, "bc", strict=True)]
     assert pairs[0].value == pytest.approx(pairs[1].value)
     assert pairs[0].p == pytest.approx(pairs[1].p)
+
+
+def test_outcomes_in_memory_are_paired_by_their_ids(tmp_path: Path) -> None:
+    within = np.arange(N).reshape(-1, 8)[::-1].ravel()  # each row keeps its class and its split
+    places = [
+        _evaluated(tmp_path / name, noise=noise, ids=IDS, recorded=False, order=order)
+        for name, noise, order in (("a", 0.9, None), ("b", 0.8, None), ("c", 0.8, within))
+    ]
+    first, there, moved = (load_outcomes(RunFolder(place).outcomes)["run"] for place in places)
+    pairs = [
+        compare({"a": first, "other": other}, resamples=99).metric("prototype_top1").differences["other"]
+        for other in (there, moved)
+    ]
+    assert (pairs[0].low, pairs[0].high) == pytest.approx((pairs[1].low, pairs[1].high))
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_searches_in_another_order_are_tested_or_it_is_said(tmp_path: Path, recorded: bool) -> None:
+    """Tables with ids leave out the same blocks in any order; runs know their samples by rows."""
+    first = _evaluated(tmp_path / "a", noise=0.9, ids=IDS, recorded=recorded)
+    there = _evaluated(tmp_path / "b", noise=0.3, ids=IDS, recorded=recorded)
+    moved = _evaluated(tmp_path / "c", noise=0.3, ids=IDS, recorded=recorded, order=ORDER)
+    done = [_compare(first, other).result for other in (there, moved)]
+    pairs = [result.metric("recall_at_1").differences[name] for result, name in zip(done, "bc", strict=True)]
+    said = [any("neither intervals nor tests" in note for note in result.notes) for result in done]
+    assert pairs[0].value == pytest.approx(pairs[1].value)
+    assert said == [False, recorded]
+    if recorded:
+        assert np.isnan(pairs[1].p)
+    else:
+        assert (pairs[0].low, pairs[0].high, pairs[0].p) == pytest.approx(
+            (pairs[1].low, pairs[1].high, pairs[1].p)
+        )
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_samples_elsewhere_are_found_by_their_ids_too(tmp_path: Path, recorded: bool) -> None:
+    """What a protocol measured on other samples of the runs; by rows, others of a class would be paired."""
+    pairs = []
+    within = np.arange(N).reshape(-1, 8)[::-1].ravel()  # each row keeps its class and its split
+    for name, order in (("same", None), ("moved", within)):
+        places = [
+            _evaluated(tmp_path / f"{name} {number}", noise=noise, ids=IDS, recorded=recorded, order=given)
+            for number, (noise, given) in enumerate([(0.9, None), (0.8, order)])
+        ]
+        for place in places:
+            outcomes = load_outcomes(RunFolder(place).outcomes)["run"]
+            values = {("other", "top1"): outcomes.values["embeddings", "prototype_top1"]}
+            there = replace(
+                outcomes, values=values, weights={}, classes={}, folds={}, without={}, protocols=("other",)
+            )
+            with_there = replace(outcomes, elsewhere={"other": there}, protocols=("other",))
+            save_outcomes(RunFolder(place).outcomes, {"run": with_there})
+        methods = {str(number): [place] for number, place in enumerate(places)}
+        options = CompareOptions(methods, out=tmp_path / "compared", metrics=["other.top1"], resamples=99)
+        pairs.append(compare_paths(methods, options).result.metric("top1", "other").differences["1"])
+    assert pairs[0].value == pytest.approx(pairs[1].value)
+    assert (pairs[0].low, pairs[0].high) == pytest.approx((pairs[1].low, pairs[1].high))
+    assert pairs[0].mcnemar == pytest.approx(pairs[1].mcnemar)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_ids_are_found_where_no_tested_row_is_the_same(tmp_path: Path, recorded: bool) -> None:
+    """Test samples at the end of one table and at the beginning of the other."""
+    tested = np.arange(N) // 4 % 2 == 1
+    ends = [np.concatenate([np.flatnonzero(~part), np.flatnonzero(part)]) for part in (tested, ~tested)]
+    last, first = (
+        _evaluated(tmp_path / name, noise=noise, ids=IDS, recorded=recorded, order=order)
+        for name, noise, order in zip("ab", (0.9, 0.3), ends, strict=True)
+    )
+    assert _compare(last, first).result.samples == N // 2
 
 
 def test_another_label_of_an_id_is_named(tmp_path: Path) -> None:

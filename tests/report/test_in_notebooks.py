@@ -56,6 +56,14 @@ def test_evaluations_show_intervals(place: Path) -> None:
     assert _is_safe(shown)
 
 
+def test_intervals_are_named_by_their_confidence(place: Path) -> None:
+    done = lt.evaluate(place / "near.npz", out=place / "at 80", resamples=100, confidence=0.8)
+    shown = done._repr_html_()
+    assert "in brackets: 80% confidence intervals" in shown
+    assert "80% interval" in shown
+    assert "95%" not in shown
+
+
 def test_comparisons(place: Path) -> None:
     methods = {"<b>far</b>": place / "far.npz", "near": place / "near.npz"}
     done = lt.compare(methods, out=place / "compared", resamples=200)

@@ -89,6 +89,12 @@ class CalibrationCheck:
         where = f"on {self.samples} held-out calibration samples"
         chance = _mean_of(self.after, "by_chance")
         perfect = f"Perfectly calibrated probabilities have {chance:.4f} on so many samples."
+        if self.applied and after > before:
+            lost = f"the log loss falls from {self.loss_before:.3g} to {self.loss_after:.3g}"
+            return (
+                f"The {what} is applied: {where} {lost}, below that of guessing by how often each class "
+                f"occurs ({self.guessing:.3g}), though it moves {moved}. {perfect} {self.warning}"
+            ).rstrip()
         if self.applied:
             return f"The {what} is applied: {where} it brings {moved}. {perfect} {self.warning}".rstrip()
         return f"The {what} is not applied: {where} it would raise {moved}. {perfect} {self.warning}".rstrip()

@@ -64,12 +64,13 @@ class PromiseSamples:
         if self.kind == "other":
             where = f"of '{self.source}'" if self.source else "of other data"
             return f"Coverage is calibrated on {many} {where}."
+        has = "has" if self.samples == 1 else "have"
         used = [f"chosen {' and '.join(self.chose)}"] if self.chose else []
         used += ["fitted a temperature"] if self.softened else []
         if not used:
-            return f"Coverage is calibrated on {many}, which have chosen nothing else."
+            return f"Coverage is calibrated on {many}, which {has} chosen nothing else."
         return (
-            f"Coverage is calibrated on {many}, which have also {' and '.join(used)}: it can fall a little "
+            f"Coverage is calibrated on {many}, which {has} also {' and '.join(used)}: it can fall a little "
             "short ('labeltree train --calib 0.1' sets samples aside for this alone)."
         )
 

@@ -31,6 +31,7 @@ from labeltree.taxonomy.label_sets import finest_classes, finest_labels
 __all__ = ["pool_folds", "pool_outcomes"]
 
 _DEPTH = re.compile(r"(prototype_|own_|)accuracy_at_depth_(\d+)")
+_BY = ", by "  # in a title, before the classifier that is judged
 _BANDS = ("_head", "_middle", "_tail")
 
 
@@ -85,6 +86,7 @@ def pool_outcomes(folds: Sequence[Outcomes]) -> Outcomes:
             if all(key in each.without for each in folds)
         },
         groups=_groups(folds) if grouped else None,
+        ids=_ids(folds),
         bands=None,
         predicted=joined("predicted", -1),
         attributes=joined("attributes", ""),
@@ -97,6 +99,12 @@ def pool_outcomes(folds: Sequence[Outcomes]) -> Outcomes:
         elsewhere={},
     )
     return pooled.rows(np.arange(len(pooled)))  # classes count the same over all folds
+
+
+def _ids(folds: Sequence[Outcomes]) -> np.ndarray[Any, np.dtype[np.str_]] | None:
+    """The ids of the samples of all folds; None where a fold has none."""
+    given = [each.ids for each in folds if each.ids is not None]
+    return np.concatenate(given) if len(given) == len(folds) else None
 
 
 def _groups(folds: Sequence[Outcomes]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -329,8 +337,13 @@ def _errors(pooled: Outcomes, kind: ClassifierKind, confusions: int) -> Any:
 
 
 def _title(results: Sequence[EvaluationResult], protocol: str) -> str:
-    titles = (each.main.protocols[protocol].title for each in results if protocol in each.main.protocols)
-    return next(titles, protocol)
+    """The title of a protocol; folds may have chosen other classifiers, which it then names."""
+    given = [each.main.protocols[protocol].title for each in results if protocol in each.main.protocols]
+    titles = list(dict.fromkeys(given)) or [protocol]
+    heads, _, names = zip(*(title.partition(_BY) for title in titles), strict=True)
+    if len(titles) == 1 or len(set(heads)) > 1 or not all(names):
+        return titles[0]
+    return f"{heads[0]}{_BY}{' or '.join(names)}, as each fold chose"
 
 
 def _put(values: list[Any], at: int, value: Any, missing: Any) -> None:

@@ -431,7 +431,8 @@ class EvaluationResult:
             cells = [_number(value, *ends) for value, ends in numbers]
             rows.append([name, method.classifier.name, *cells])
         table = html_table(head, rows, numbers=range(2, len(head)))
-        level = "in brackets: 95% confidence intervals, over these samples" if "[" in table else None
+        level = f"in brackets: {self.settings.confidence:.0%} confidence intervals, over these samples"
+        level = level if "[" in table else ""
         return str(table + html_sentences([level, self.main.classifier.sentence, *self.cautions]))
 
     @classmethod

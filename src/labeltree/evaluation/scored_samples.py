@@ -38,7 +38,7 @@ __all__ = [
 def class_scores(inputs: Inputs, asked: ClassifierChoice) -> tuple[ClassScores, str]:
     """The class scores of the classifier to use, and a note that names it."""
     known = inputs.classifiers
-    features = inputs.table.features is not None
+    features = inputs.standard_table.features is not None
     if asked != "auto":
         name = asked
         if name == "own" and known.own is None:
@@ -66,7 +66,7 @@ def fit_rule_to_rows(
     descent: Descent = "child",
 ) -> DecisionRule:
     """The decision rule of a classifier, fitted to rows of the table that it has not learned from."""
-    table = inputs.table
+    table = inputs.standard_table
     held = table.rows(rows)
     return fit_rule(
         scorer(held),
@@ -149,7 +149,7 @@ def answer_probabilities(inputs: Inputs, rows: Tensor, learn: Tensor | None = No
         learn: The rows to learn from, if they are not all training samples; a classifier that was trained
             with the encoder stays as it is.
     """
-    known, features = inputs.classifiers, inputs.table.features is not None
+    known, features = inputs.classifiers, inputs.standard_table.features is not None
     name = known.with_scores
     words = classifier_words(name, features=features)
     note = f"The answers that are judged come from {words}, the classifier that answers."
@@ -163,7 +163,7 @@ def answer_probabilities(inputs: Inputs, rows: Tensor, learn: Tensor | None = No
     if learn is not None and anew and name in known.fitted:
         fewer = replace(inputs, samples=replace(inputs.samples, train=learn), given=None)
         scorer = fewer.fit_classifiers(name, validate=False).scores(name)
-    scores = scorer(inputs.table.rows(rows)).double()
+    scores = scorer(inputs.standard_table.rows(rows)).double()
     p = torch.softmax(scores, 1)
     held, _, halved = split_for_calibration(inputs)
     if not halved and not anew:
@@ -171,7 +171,10 @@ def answer_probabilities(inputs: Inputs, rows: Tensor, learn: Tensor | None = No
             p = fit_rule_to_rows(inputs, scorer, held).probabilities(scores)
     gap = known.gap if name == "probe" else 0.0
     return AnswerProbabilities(
-        ClassProbabilities(scorer.classes, p, gap), words, note, name == known.chosen.name
+        ClassProbabilities(scorer.classes, p, gap),
+        words,
+        note,
+        name == known.chosen.name or inputs.own_answers is None,
     )
 
 

@@ -287,8 +287,12 @@ class Inputs(TableInputs):
         return own.numpy()
 
     def _blocks(self, rows: Tensor) -> NDArray[np.int64]:
+        groups = self.units_of(rows).groups
+        if self.table.ids is not None:  # so that tables in another order have the same blocks
+            names = np.asarray(self.table.ids, dtype=str)[rows.numpy()]
+            return draw_blocks(groups, np.unique(names, return_inverse=True)[1])
         ids = rows if self.table.instances is None else self.table.instances[rows]
-        return draw_blocks(self.units_of(rows).groups, ids.numpy())
+        return draw_blocks(groups, ids.numpy())
 
     def number_without_blocks(self, rows: Tensor, measure: Callable[[Tensor], float]) -> WithoutBlocks | None:
         """One number of samples `rows` (n,), without each block of them; None if no intervals are wanted.

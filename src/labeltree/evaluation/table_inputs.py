@@ -128,7 +128,7 @@ class TableInputs:
             validate: Whether to measure the accuracies on the validation samples; `auto` needs them.
         """
         asked = asked or self.settings.classifier
-        table, learned = self._standard_table, self.learned
+        table, learned = self.standard_table, self.learned
         held = held_rows(self.table, self.samples) if validate else self.learned[:0]
         if table.label_sets is not None:
             rows, labels = self.taught
@@ -165,10 +165,10 @@ class TableInputs:
         return self._answers_of(self.classifiers.probe)
 
     def _answers_of(self, scores: ClassScores) -> Tensor:
-        return classify(scores, self._standard_table.rows(self.samples.test))
+        return classify(scores, self.standard_table.rows(self.samples.test))
 
     @property
-    def _standard_table(self) -> EmbeddingTable:
+    def standard_table(self) -> EmbeddingTable:
         """The table as the standard evaluation reads it."""
         return self.table if "features" in self.roles else replace(self.table, features=None)
 
@@ -257,7 +257,7 @@ class TableInputs:
         plan, held = self.samples.plan, held_rows(self.table, self.samples)
         used = [self.samples.train, self.samples.test, plan.queries]
         return read_posterior(
-            self._standard_table,
+            self.standard_table,
             self.classifiers,
             self.judging.tree,
             held=held[~torch.isin(held, self.samples.test)],

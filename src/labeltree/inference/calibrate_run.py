@@ -294,7 +294,8 @@ def _before_and_after(
 ) -> dict[str, dict[str, list[float]]]:
     """Calibration by depth without and with the calibrator, on samples that it was not fitted to.
 
-    If no calibration was checked, the two are the same, on all calibration samples.
+    If no calibration was checked, both are on all calibration samples, to which a temperature that softens
+    few was fitted; without one the two are the same.
     """
     checks = {}
     check = rule.check
@@ -302,8 +303,10 @@ def _before_and_after(
         if check is not None and check.before:
             depths = check.before if name == "before" else check.after
         else:
-            p = rule.classes.node_probabilities(rule.probabilities(scores))
-            depths = calibration_by_depth(p, labels, rule.classes.taxonomy, classes=rule.classes.nodes)
+            raw = name == "before"
+            p = torch.softmax(scores.double(), 1) if raw else rule.probabilities(scores)
+            of_nodes = rule.classes.node_probabilities(p)
+            depths = calibration_by_depth(of_nodes, labels, rule.classes.taxonomy, classes=rule.classes.nodes)
         checks[name] = {
             key: [float(getattr(here, key)) for here in depths]
             for key in ("accuracy", "confidence", "error", "by_chance", "brier", "nll")

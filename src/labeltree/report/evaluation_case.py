@@ -74,6 +74,7 @@ class Evaluated:
         return self.result.to_pandas()
 
     def _repr_html_(self) -> str:
+        level = f"{self.result.settings.confidence:.0%}"
         cards = Markup("").join(
             Markup(
                 '<div style="border:1px solid;border-radius:6px;padding:8px 12px;max-width:15em">'
@@ -83,7 +84,7 @@ class Evaluated:
                 tile.title,
                 html_sentences(
                     [
-                        f"95% interval {tile.interval}" if tile.interval else None,
+                        f"{level} interval {tile.interval}" if tile.interval else None,
                         "; ".join(f"{name} {number}" for name, number in tile.others),
                     ]
                 ),

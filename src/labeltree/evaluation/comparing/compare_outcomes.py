@@ -21,6 +21,7 @@ from labeltree.evaluation.comparing.comparison import (
     MetricComparison,
     StratumComparison,
 )
+from labeltree.evaluation.comparing.pair_test_samples import pair_by_ids
 from labeltree.evaluation.comparing.paired_estimates import (
     Found,
     PairedEstimates,
@@ -109,6 +110,8 @@ def compare(
     }
     if not listed or not all(listed.values()):
         raise ValueError(f"methods are {list(methods)}; expected at least one, each with at least one run")
+    paired = iter(pair_by_ids([run for runs in listed.values() for run in runs]))
+    listed = {name: [next(paired) for _ in runs] for name, runs in listed.items()}
     baseline = next(iter(listed)) if baseline is None else baseline
     check_choice("baseline", baseline, listed)
     common, left_out = common_samples(listed)

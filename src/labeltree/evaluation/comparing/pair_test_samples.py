@@ -13,7 +13,13 @@ from labeltree.evaluation.outcomes import Outcomes
 from labeltree.runs import RunFolder, SampleRecord
 from labeltree.runs.sample_record import NamedTwice
 
-__all__ = ["pair_samples"]
+__all__ = ["pair_by_ids", "pair_samples"]
+
+_OTHER_BLOCKS = (
+    "Recall, MAP@R and other numbers of a search have neither intervals nor tests: in {} their samples stand "
+    "in another order, and other blocks of them were left out in turn. Put the samples in one order, and "
+    "train or evaluate again."
+)
 
 
 @dataclass(frozen=True)
@@ -44,12 +50,19 @@ class _Run:
             {of[instance]: name for instance, name in self.names.items()},
         )
 
-    def with_ids(self) -> Outcomes:
-        """The outcomes with the ids of their samples, for messages."""
+    def with_elsewhere(self, name: str, outcomes: Outcomes) -> _Run:
+        """The same with outcomes of the other table that a protocol measured."""
+        elsewhere = self.outcomes.elsewhere | {name: outcomes}
+        return replace(self, outcomes=replace(self.outcomes, elsewhere=elsewhere))
+
+    def with_ids(self, first: _Run) -> Outcomes:
+        """The outcomes with the ids of their samples, those of a first run for the samples that it has."""
         if self.names is None:
             return self.outcomes
-        ids = np.array([self.names[one][0] for one in self.outcomes.instances.tolist()], dtype=str)
-        return replace(self.outcomes, ids=ids)
+        known = self.names | (first.names or {})
+        names = [known[instance] for instance in self.outcomes.instances.tolist()]
+        ids = [f"{name} #{number + 1}" if number else name for name, number in names]
+        return replace(self.outcomes, ids=np.array(ids, dtype=str))
 
 
 def pair_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> tuple[list[Outcomes], list[str]]:
@@ -67,23 +80,65 @@ def pair_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> tuple[list[Outc
     """
     known = [_open(path, outcomes) for path, outcomes in runs]
     named = all(one.names is not None for one in known)
-    if named and not all(_are_alike(known[0], one) for one in known[1:]):
-        numbers: dict[NamedTwice, int] = {}
-        known = [one.renumbered(numbers) for one in known]
+    known = _number_alike(known)
+    for name in dict.fromkeys(name for one in known for name in one.outcomes.elsewhere):
+        having = [place for place, one in enumerate(known) if name in one.outcomes.elsewhere]
+        tables = [_open_elsewhere(runs[place][0], known[place].outcomes.elsewhere[name]) for place in having]
+        for place, table in zip(having, _number_alike(tables), strict=True):
+            known[place] = known[place].with_elsewhere(name, table.with_ids(table))
     notes = dict.fromkeys(note for one in known[1:] for note in _check_contents(known[0], one, named=named))
-    return [one.with_ids() for one in known], list(notes)
+    other = next((one for one in known[1:] if _are_blocks_others(known[0].outcomes, one.outcomes)), None)
+    if other is not None:
+        notes |= {_OTHER_BLOCKS.format(f"'{known[0].place}' and '{other.place}'"): None}
+    return [one.with_ids(known[0]) for one in known], list(notes)
+
+
+def pair_by_ids(runs: Sequence[Outcomes]) -> list[Outcomes]:
+    """Outcomes in which the same ids have the same numbers, if all have ids; else as they are."""
+    known = _number_alike([_named_by_ids("", outcomes) for outcomes in runs])
+    return [one.outcomes for one in known]
+
+
+def _number_alike(known: list[_Run]) -> list[_Run]:
+    """The runs with the same numbers for samples of the same ids, if all have ids."""
+    if not all(one.names is not None for one in known):
+        return known
+    if all(_are_alike(known[0], one) for one in known[1:]):
+        return known
+    numbers: dict[NamedTwice, int] = {}
+    return [one.renumbered(numbers) for one in known]
 
 
 def _open(path: str | Path, outcomes: Outcomes) -> _Run:
+    record = _load_record(path, outcomes)
+    if record is None:
+        return _named_by_ids(str(path), outcomes)
+    return _Run(str(path), outcomes, record, record.given_names())
+
+
+def _open_elsewhere(path: str | Path, outcomes: Outcomes) -> _Run:
+    """What a protocol measured on other samples: of a table, or the run's own, such as those of training."""
+    record = _load_record(path, outcomes)
+    if outcomes.ids is not None or record is None:
+        return _named_by_ids(str(path), outcomes)
+    labels = dict(zip(record.instances.tolist(), record.nodes.tolist(), strict=True))
+    measured = zip(outcomes.instances.tolist(), outcomes.nodes.tolist(), strict=True)
+    own = all(labels.get(instance) == node for instance, node in measured)
+    return _Run(str(path), outcomes, None, record.given_names() if own else None)
+
+
+def _load_record(path: str | Path, outcomes: Outcomes) -> SampleRecord | None:
+    """The samples of a run that were evaluated, if their contents were recorded."""
     file = RunFolder(path).samples
     if not file.is_file() and Path(path).name.startswith("on-"):  # a run on another taxonomy
         file = RunFolder(Path(path).parent).samples
     record = SampleRecord.load(file) if file.is_file() else None
-    if record is not None and record.has_contents:
-        record = record.of(outcomes.instances)
-        return _Run(str(path), outcomes, record, record.given_names())
+    return None if record is None or not record.has_contents else record.of(outcomes.instances)
+
+
+def _named_by_ids(place: str, outcomes: Outcomes) -> _Run:
     if outcomes.ids is None:
-        return _Run(str(path), outcomes, None, None)
+        return _Run(place, outcomes, None, None)
     rows = np.unique(outcomes.instances, return_index=True)[1]
     seen: dict[str, int] = {}
     names: dict[int, NamedTwice] = {}
@@ -91,16 +146,34 @@ def _open(path: str | Path, outcomes: Outcomes) -> _Run:
         name = str(outcomes.ids[row])
         names[int(outcomes.instances[row])] = name, seen.get(name, 0)
         seen[name] = seen.get(name, 0) + 1
-    return _Run(str(path), outcomes, None, names)
+    return _Run(place, outcomes, None, names)
 
 
 def _are_alike(first: _Run, other: _Run) -> bool:
-    """Whether samples of the same number have the same content, or the same id where that is not known."""
-    if first.record is not None and other.record is not None:
-        return not first.record.different_contents(other.record)
+    """Whether samples of the same number have the same content, or the same id where that is not known.
+
+    They do not have to be the same samples, but none that both have may be of two numbers: a shorter table
+    tests samples of other rows.
+    """
     assert first.names is not None
     assert other.names is not None
+    ids = set(first.names.values())
+    if any(name in ids for instance, name in other.names.items() if instance not in first.names):
+        return False
+    if first.record is not None and other.record is not None:
+        return not first.record.different_contents(other.record)
     return all(first.names.get(instance, name) == name for instance, name in other.names.items())
+
+
+def _are_blocks_others(first: Outcomes, other: Outcomes) -> bool:
+    """Whether the same samples lie in other blocks, without which numbers of a search were measured."""
+    _, mine, theirs = np.intersect1d(first.instances, other.instances, return_indices=True)
+    shared = len(mine) == len(first) == len(other)
+    return shared and any(
+        not np.array_equal(part.blocks[mine], other.without[key].blocks[theirs])
+        for key, part in first.without.items()
+        if key in other.without
+    )
 
 
 def _check_contents(first: _Run, other: _Run, *, named: bool) -> list[str]:

@@ -63,7 +63,7 @@ def extend(inputs: Inputs, options: ExtendOptions) -> ProtocolResult:
     Raises:
         DataError: If there is no test sample of a new or of a known class, or none to learn new ones from.
     """
-    tree, table, nodes = inputs.judging.tree, inputs.table, inputs.nodes
+    tree, table, nodes = inputs.judging.tree, inputs.standard_table, inputs.nodes
     train = labelled_rows(table, "train")
     present = covered_nodes(nodes[train], tree)
     new = ~present
@@ -108,7 +108,7 @@ def _added(inputs: Inputs, options: ExtendOptions, pool: Tensor, is_new: Tensor)
     known = inputs.classifiers
     added = torch.unique(nodes[pool])
     classes = torch.unique(torch.cat([known.prototypes.classes, added]))
-    shown = inputs.table.rows(tested)
+    shown = inputs.standard_table.rows(tested)
     columns = []
     for number in options.per_class:
         sums: dict[str, Tensor] = {}
@@ -118,7 +118,7 @@ def _added(inputs: Inputs, options: ExtendOptions, pool: Tensor, is_new: Tensor)
             learned = torch.cat([inputs.learned, pool[rank < number]])
             extended = extend_classifiers(
                 known,
-                inputs.table,
+                inputs.standard_table,
                 tree,
                 learned=learned,
                 held=learned[:0],

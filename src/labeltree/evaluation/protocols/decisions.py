@@ -85,7 +85,7 @@ class DecisionOptions:
 )
 def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
     """Fit a classifier, calibrate it on validation samples, and measure its answers to the test samples."""
-    tree, table = inputs.judging.tree, inputs.table
+    tree, table = inputs.judging.tree, inputs.standard_table
     held, tested, notes = split_for_calibration(inputs)
     scorer, said = class_scores(inputs, options.classifier)
     notes = [*notes, said]

@@ -101,7 +101,7 @@ def decoding(inputs: Inputs, options: DecodingOptions) -> ProtocolResult:
 
     Probabilities are calibrated, and thresholds chosen, on validation samples alone.
     """
-    tree, table = inputs.judging.tree, inputs.table
+    tree, table = inputs.judging.tree, inputs.standard_table
     held, tested, notes = split_for_calibration(inputs)
     scorer, said = class_scores(inputs, options.classifier)
     classes = ClassNodes(scorer.classes, tree)

@@ -138,7 +138,7 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
         else:
             answered = probe_probabilities(inputs, reading, rows, role, learn)
         notes.append(answered.note)
-        judged.append(answered.words)
+        judged.append(_say_judged(answered, options))
         asked, whole = _measure(answered, inputs, options, rows, len(validate), notes)
         several = len(readings) > 1
         for part in asked.values() if parts else ():
@@ -305,6 +305,16 @@ def _judge(
     result.by_node["positives"] = nodes.named(nodes.positives.double())
     result.by_node["negatives"] = nodes.named(nodes.negatives.double())
     return result, nodes
+
+
+def _say_judged(answered: AnswerProbabilities, options: NodeScoresOptions) -> str:
+    """Which classifier is judged, for the title."""
+    if answered.by_probabilities or options.per != "sample":
+        return answered.words
+    return (
+        "the classifier whose answers came with the table; AUROC, average precision and operating points by "
+        f"{answered.words}"
+    )
 
 
 def _without_interval(result: ProtocolResult) -> str:

@@ -97,7 +97,7 @@ def novel(inputs: Inputs, options: NovelOptions) -> ProtocolResult:
         raise DataError("there are no validation samples, which tell how far known samples lie")
     scorer = inputs.classifiers.scores(_answering(inputs))
     classes = ClassNodes(scorer.classes, tree)
-    known_held = table.rows(held)
+    known_held = inputs.standard_table.rows(held)
     rule = fit_rule(
         scorer(known_held),
         nodes[held],
@@ -109,7 +109,7 @@ def novel(inputs: Inputs, options: NovelOptions) -> ProtocolResult:
     held = held[for_promises(known_held)]
     rows = torch.cat([known, unknown])
     shown = table.rows(rows)
-    scores = scorer(shown)
+    scores = scorer(inputs.standard_table.rows(rows))
     promise = Promise(options.coverage)
     plain, paths = rule.answer(scores, promise, top=1), rule.paths(scores)
     reference = inputs.subsample(train, _MOST_REFERENCE)

@@ -55,7 +55,7 @@ def class_order(inputs: Inputs, options: ClassOrderOptions) -> ProtocolResult:
     the most probable node of each depth, by the softmax of the scores. FPA is left out where no answer
     contradicts another, as it is the top-1 accuracy there.
     """
-    judging, table = inputs.judging, inputs.table
+    judging, table = inputs.judging, inputs.standard_table
     scorer, said = class_scores(inputs, options.classifier)
     classes = ClassNodes(scorer.classes, judging.tree)
     rows = inputs.samples.test
