@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from labeltree.data import open_source, summarize
+from labeltree.data.doubtful_labels import warn_of_copies
 from labeltree.data.splits import make_splits
+from labeltree.taxonomy import Taxonomy
 
 SHOP = {
     "Kitchen": {"Pans": ("wok", "skillet"), "Knives": ("bread knife", "paring knife")},
@@ -93,3 +95,44 @@ def test_equal_vectors_with_a_coarser_label_agree(label: str, tmp_path: Path) ->
     said = warnings_of(tmp_path / "v.npz")
     copies = "copies (equal vectors) with different labels: 'row 1' (animal/dog)"
     assert (copies in said) == (label != "animal")
+
+
+def test_copies_are_named_where_the_first_has_a_coarser_label_than_all_others(tmp_path: Path) -> None:
+    rows = list_products()
+    for row, label in ((0, 0), (40, 40), (130, 40)):
+        rows[row] = ["the same words", *rows[label][1:]]
+    rows[0][1] = ""  # a category, of which the others are products
+    rows[130][1] = "wok"
+    said = warnings_of(
+        write(tmp_path / "shop.csv", rows), label_columns=["department", "category", "product"]
+    )
+    assert (
+        "3 samples are copies (equal texts) with different labels: 'line 42' (Kitchen/Pans/skillet)" in said
+    )
+    assert "and 'line 132' (Kitchen/Pans/wok)" in said
+
+
+def test_the_tree_is_read_once_however_many_samples_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = open_source(write(tmp_path / "shop.csv", list_products()))
+    ends, asked = source.taxonomy.subtree_end, []
+    monkeypatch.setattr(Taxonomy, "subtree_end", property(lambda tree: asked.append(tree) or ends))
+    assert warn_of_copies(source) == []
+    assert len(asked) == 1
+
+
+def test_a_name_below_one_of_the_same_name_is_no_mistake(tmp_path: Path) -> None:
+    lines = [f"bird {n},Parus,{('major', 'ater')[n % 2]}" for n in range(60)] + ["bird x,Parus,Parus"]
+    lines += [f"cat {n},Panthera,leo" for n in range(60)]
+    path = tmp_path / "birds.csv"
+    path.write_text("\n".join(["text,depth1,depth2", *lines]), encoding="utf-8")
+    assert "lies below" not in warnings_of(path)
+
+
+def test_a_name_at_the_top_is_said_to_lie_below_the_root(tmp_path: Path) -> None:
+    lines = [f"text {n},pans,{('wok', 'skillet')[n % 2]}" for n in range(60)] + ["text x,kitchen,pans"]
+    path = tmp_path / "shop.csv"
+    path.write_text("\n".join(["text,depth1,depth2", *lines]), encoding="utf-8")
+    said = warnings_of(path)
+    assert "'pans' lies below the root in 60 samples, and below 'kitchen' in 1 ('line 62')" in said
