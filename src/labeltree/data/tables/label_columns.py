@@ -20,7 +20,7 @@ from labeltree.data.table_columns import Cells, DataTable
 from labeltree.data.tables.fill_down import fill_setting, find_outlined, outlined_words, repeat_codes
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.column_names import LABELS, letters, usual_labels
+from labeltree.taxonomy.column_names import LABELS, PER_DEPTH, letters, usual_labels
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 from labeltree.taxonomy.ranks import (
@@ -35,7 +35,6 @@ from labeltree.taxonomy.ranks import (
 
 __all__ = ["ZERO_OR_ONE", "LabelColumns", "find_label_columns", "flag_columns", "usual_label_columns"]
 
-_PER_DEPTH = re.compile(r"(?:depth|label|level)[ _-]?(\d+)", re.IGNORECASE)
 _MEASURED = re.compile(r"[-+]?\d[\d.,:/ eETZ%+-]*")  # numbers, dates, times
 ZERO_OR_ONE = frozenset(("0", "1", "0.0", "1.0"))
 """The cells of columns of which each is a class."""
@@ -69,9 +68,7 @@ class LabelColumns:
 def usual_label_columns(table: DataTable) -> list[str]:
     """The columns whose names are those of labels, if no others are named."""
     usual = usual_labels(table.columns)
-    return [
-        name for name in table.columns if letters(name) in usual or _PER_DEPTH.fullmatch(name) is not None
-    ]
+    return [name for name in table.columns if letters(name) in usual or PER_DEPTH.fullmatch(name) is not None]
 
 
 def find_label_columns(
@@ -118,7 +115,7 @@ def find_label_columns(
     numbered = {
         int(match[1]): column
         for column in table.columns
-        if (match := _PER_DEPTH.fullmatch(column)) is not None and column not in taken
+        if (match := PER_DEPTH.fullmatch(column)) is not None and column not in taken
     }
     if numbered:
         return LabelColumns([numbered[depth] for depth in sorted(numbered)])
@@ -601,7 +598,7 @@ def flag_columns(table: DataTable, columns: Sequence[str]) -> list[str]:
             texts = table.cells(name).texts
         except DataError:  # lists and bytes
             continue
-        if texts and {*texts} <= ZERO_OR_ONE and _PER_DEPTH.fullmatch(name) is None:
+        if texts and {*texts} <= ZERO_OR_ONE and PER_DEPTH.fullmatch(name) is None:
             flags.append(name)
     return flags
 
