@@ -58,6 +58,17 @@ def test_a_wrong_cell_that_costs_a_level_is_named_with_its_line(tmp_path: Path) 
     assert "lies below" not in warnings_of(write(path, list_products()))
 
 
+def test_rows_of_a_name_that_is_as_often_in_two_values_are_counted(tmp_path: Path) -> None:
+    """The second of them is as wrong as one in between that is rarer."""
+    rows = list_products()
+    for row, department in ((0, "Garden"), (1, "Kitchen"), (2, "Toys")):
+        rows[row][1:] = ["odd", "Oddities", department]
+    rows += [[f"odd {n}", "odd", "Oddities", ("Garden", "Toys")[n]] for n in range(2)]
+    source = open_source(write(tmp_path / "shop.csv", rows))
+    (note,) = [note for note in source.notes if "'department' is not a level" in note]
+    assert "because of 3 rows: line 3 has 'Oddities' in 'Kitchen', 2 others have it in 'Garden'" in note
+
+
 def test_many_rows_that_do_not_nest_are_another_classification(tmp_path: Path) -> None:
     rows = list_products()
     for row in rows[::3]:

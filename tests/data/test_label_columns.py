@@ -239,3 +239,11 @@ def test_columns_of_names_in_the_taxonomy_are_the_labels(tmp_path: Path) -> None
     )
     with pytest.raises(DataError, match="no column for labels that is known by its name"):
         open_source(tmp_path / "s.csv", taxonomy=Taxonomy.from_paths([("plant", "oak"), ("plant", "elm")]))
+
+
+def test_a_column_without_any_name_of_the_taxonomy_is_no_label(tmp_path: Path) -> None:
+    """Though each of its values may stand for a missing name."""
+    tree = Taxonomy.from_paths([("animal", "bird"), ("animal", "fish")])
+    (tmp_path / "s.csv").write_text("text,remark\n" + "robin,unknown\nperch,n/a\n" * 2)
+    with pytest.raises(DataError, match="no column for labels that is known by its name"):
+        open_source(tmp_path / "s.csv", taxonomy=tree)

@@ -148,8 +148,8 @@ def _named_in(table: DataTable, taken: Collection[str], taxonomy: Taxonomy) -> l
     columns = [
         column
         for column in _candidates(table, taken)
-        if column.texts
-        and all(taxonomy.candidates(text) for text in column.texts if plain_name(text) not in PLACEHOLDERS)
+        if all(taxonomy.candidates(text) for text in column.texts if plain_name(text) not in PLACEHOLDERS)
+        and any(map(taxonomy.candidates, column.texts))
     ]
     chain = _longest(columns)
     if chain and all(len(taxonomy.candidates(text)) == 1 for text in chain[-1].texts):
@@ -502,10 +502,9 @@ def _stray_rows(finer: _Column, coarser: _Column) -> np.ndarray[Any, Any]:
     pairs, index, counts = np.unique(
         np.stack([finer.codes[rows], coarser.codes[rows]]), axis=1, return_inverse=True, return_counts=True
     )
-    most = np.zeros(len(finer.texts), np.int64)
-    np.maximum.at(most, pairs[0], counts)
-    usual = counts == most[pairs[0]]
-    usual &= np.diff(np.concatenate([[-1], np.where(usual, pairs[0], -2)])) != 0  # of several, the first
+    order = np.lexsort((pairs[1], -counts, pairs[0]))  # of several that are as frequent, the first
+    usual = np.zeros(len(counts), bool)
+    usual[order[np.unique(pairs[0][order], return_index=True)[1]]] = True
     strays: np.ndarray[Any, Any] = rows[~usual[index.reshape(-1)]]
     return strays
 
