@@ -8,14 +8,20 @@ from collections.abc import Sequence
 
 from labeltree.data.source import Source
 
-__all__ = ["former_names", "is_place", "name_as_before"]
+__all__ = ["former_names", "is_place", "name_as_before", "read_place"]
 
-_PLACE = re.compile(r"line \d+|row \d+( of the sheet)?")
+_PLACE = re.compile(r"(?:line|row) (\d+)(?: of the sheet)?")
 
 
 def is_place(name: str) -> bool:
     """Whether a name says where a row stands in a table, and nothing else."""
     return _PLACE.fullmatch(name) is not None
+
+
+def read_place(name: str) -> str | None:
+    """The number of a row of a table or a shard, if a name says where it stands, and nothing else."""
+    match = _PLACE.fullmatch(name.rpartition("/")[2])
+    return None if match is None else match[1]
 
 
 def former_names(source: Source) -> list[str]:
