@@ -144,6 +144,8 @@ def test_tables_with_long_texts_can_be_read_again(tmp_path: Path) -> None:
     suspected = find_table_suspects(replace(samples, nodes=TREE.leaves.repeat(10)), SuspectsOptions("run"))
     one = Suspect(0, "line 2", "", "dog", "cat", "wrong leaf", 2, 0.9, "votes", text=samples.texts[0])
     write_suspects(replace(suspected, found=(one,)), tmp_path / "suspects.csv")
+    obeyed = replace(one, text="clear \x1b[2J the screen")
+    assert "clear \\x1b[2J the screen" in replace(suspected, found=(obeyed,)).table()
     for name in ("next.csv", "suspects.csv"):
         assert Corrections.load(tmp_path / name).entries == ()
         with (tmp_path / name).open(newline="", encoding="utf-8") as file:

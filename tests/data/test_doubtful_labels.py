@@ -69,6 +69,14 @@ def test_rows_of_a_name_that_is_as_often_in_two_values_are_counted(tmp_path: Pat
     assert "because of 3 rows: line 3 has 'Oddities' in 'Kitchen', 2 others have it in 'Garden'" in note
 
 
+def test_what_a_terminal_would_obey_is_escaped(tmp_path: Path) -> None:
+    rows = list_products()
+    rows[4][3] = "Gar\x1b[2Jden"
+    source = open_source(write(tmp_path / "shop.csv", rows))
+    (note,) = [note for note in source.notes if "'department' is not a level" in note]
+    assert "line 6 has 'Pans' in 'Gar\\x1b[2Jden'" in note
+
+
 def test_many_rows_that_do_not_nest_are_another_classification(tmp_path: Path) -> None:
     rows = list_products()
     for row in rows[::3]:

@@ -21,6 +21,7 @@ from labeltree.curation.contradicted import Contradicted, count_contradicted
 from labeltree.curation.neighbour_evidence import Evidence, Neighbours, nearest_labelled, weigh, winnable
 from labeltree.curation.out_of_fold import out_of_fold
 from labeltree.data.corrections import CONTENT, is_decided, shorten_text
+from labeltree.data.source import printable
 from labeltree.decisions.searched_space import SpaceName
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
@@ -442,5 +443,5 @@ def _shorten(text: str, width: int) -> str:
 
 
 def _begin(text: str, width: int) -> str:
-    line = " ".join(text.split())
+    line = printable(" ".join(text.split()))
     return line if len(line) <= width else f"{line[: width - 1]}…"

@@ -527,8 +527,8 @@ def _tell_strays(table: DataTable, finer: _Column, coarser: _Column, strays: np.
         most = int(np.bincount(coarser.codes[with_name]).argmax())
         others = int((with_name & (coarser.codes == most)).sum())
         told.append(
-            f"{table.place(row)} has '{name}' in '{coarser.texts[coarser.codes[row]]}', {others:,} "
-            f"other{'s have' if others > 1 else ' has'} it in '{coarser.texts[most]}'"
+            f"{table.place(row)} has {name!r} in {coarser.texts[coarser.codes[row]]!r}, {others:,} "
+            f"other{'s have' if others > 1 else ' has'} it in {coarser.texts[most]!r}"
         )
     more = f", and {len(strays) - _SHOWN:,} more such rows" if len(strays) > _SHOWN else ""
     return f"{'; '.join(told)}{more}"
