@@ -94,6 +94,15 @@ def test_a_name_that_is_often_below_both_parents_is_no_mistake(tmp_path: Path) -
     )
 
 
+def test_a_name_below_many_small_parents_is_no_mistake(tmp_path: Path) -> None:
+    """Such as `Accessories` in each department, of which one is far larger than the others."""
+    lines = [f"large {n},Large,{('Accessories', 'Spare parts')[n % 2]}" for n in range(1200)]
+    lines += [f"small {n},Small {n % 20},{('Accessories', 'Spare parts')[n // 20 % 2]}" for n in range(160)]
+    path = tmp_path / "shop.csv"
+    path.write_text("\n".join(["text,depth1,depth2", *lines]), encoding="utf-8")
+    assert "lies below" not in warnings_of(path)
+
+
 def test_copies_with_different_labels_are_named(tmp_path: Path) -> None:
     rows = list_products()
     rows[40][0] = rows[130][0]

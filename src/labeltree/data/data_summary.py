@@ -270,8 +270,8 @@ def _warnings(
     if 0 < test.samples < FEW:
         margin = 98 / math.sqrt(test.samples)
         warnings.append(
-            f"only {test.samples} test samples: expect ± {margin:.0f} percentage points (95 %) on shares "
-            "such as top-1"
+            f"only {say_count(test.samples, 'test sample')}: expect ± {margin:.0f} percentage points (95 %) "
+            "on shares such as top-1"
         )
     if test.groups is not None and 0 < test.groups < FEW_GROUPS:
         warnings.append(

@@ -18,7 +18,7 @@ __all__ = ["warn_of_copies", "warn_of_strays"]
 Array = np.ndarray[Any, Any]
 _SHOWN = 3  # samples, or names, that a sentence has
 _FEWEST = 10  # samples below the usual parent of a name, from which on another parent is doubted
-_STRAYS = 0.03  # share of them that may be below another one; at least one
+_STRAYS = 0.03  # share of them that may be below others; at least one below each
 
 
 def warn_of_copies(source: Source) -> list[str]:
@@ -66,11 +66,13 @@ def warn_of_strays(source: Source) -> list[str]:
         if (plain := plain_name(name)) in PLACEHOLDERS or plain in REMAINDERS:
             continue
         nodes = sorted(tree.candidates(name), key=lambda node: -counts[node])
-        for node in nodes[1:]:
-            most = counts[nodes[0]]
-            nested = nodes[0] < node < ends[nodes[0]] or node < nodes[0] < ends[node]  # as nominate taxa are
-            if not nested and most >= _FEWEST and 0 < counts[node] <= max(1, _STRAYS * most):
-                strays[node] = nodes[0]
+        usual, most = nodes[0], counts[nodes[0]]
+        rare = [node for node in nodes[1:] if 0 < counts[node] <= max(1, _STRAYS * most)]
+        rare = [  # but for those within one another, as nominate taxa are
+            node for node in rare if not (usual < node < ends[usual] or node < usual < ends[node])
+        ]
+        if most >= _FEWEST and counts[rare].sum() <= max(_SHOWN, _STRAYS * most):
+            strays |= dict.fromkeys(rare, usual)
     first = [node for node in sorted(strays) if parents[node] not in strays]
     shown = [_describe_stray(source, node, strays[node], counts) for node in first[:_SHOWN]]
     if len(first) > _SHOWN:

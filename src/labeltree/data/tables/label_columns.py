@@ -643,6 +643,9 @@ def _no_label(table: DataTable, taken: Collection[str], groups: Collection[str])
         advice += f" ({some([column.name for column in able[1:]])} could be, too)" if able[1:] else ""
     elif of_groups := [c.name for c in _candidates(table, {*table.columns} - {*groups}) if c.is_label]:
         advice = f"if '{of_groups[0]}', taken as the groups, is the label, set {_setting(of_groups[:1])}"
+    if (measured := table.usual(usual, taken)) is not None and _is_measure(table, measured):
+        advice = f"'{measured}' holds numbers with decimals, which are no classes; {advice}"
+        usual = tuple(name for name in usual if name != letters(measured))
     return DataError(
         f"{table} has no column for labels that is known by its name ({', '.join(usual)}); "
         f"it has {', '.join(table.columns)}: {advice}{table.label_hint}"
