@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,13 @@ import torch
 from labeltree.cli.main import main
 from labeltree.curation.label_next import label_next
 from labeltree.curation.label_requests import COLUMNS, may_be_labelled, write_requests
+from labeltree.curation.suspects import Suspect, write_suspects
+from labeltree.curation.table_suspects import find_table_suspects
+from labeltree.data.corrections import Corrections
 from labeltree.errors import DataError
 from labeltree.index import Index, IndexRows
 from labeltree.index.opened_tables import open_table
+from labeltree.options.curation import SuspectsOptions
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -128,3 +133,21 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ):
         assert main([*command, *wrong]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_tables_with_long_texts_can_be_read_again(tmp_path: Path) -> None:
+    """Readers of CSV refuse cells above 131,072 characters, and a workbook has 32,767 at most."""
+    samples = some()
+    samples = replace(samples, texts=["words\n" * 40_000] * len(samples))
+    asked = label_next(samples.vectors, samples.nodes, TREE, budget=1000)
+    write_requests(asked, samples, tmp_path / "next.csv")
+    suspected = find_table_suspects(replace(samples, nodes=TREE.leaves.repeat(10)), SuspectsOptions("run"))
+    one = Suspect(0, "line 2", "", "dog", "cat", "wrong leaf", 2, 0.9, "votes", text=samples.texts[0])
+    write_suspects(replace(suspected, found=(one,)), tmp_path / "suspects.csv")
+    obeyed = replace(one, text="clear \x1b[2J the screen")
+    assert "clear \\x1b[2J the screen" in replace(suspected, found=(obeyed,)).table()
+    for name in ("next.csv", "suspects.csv"):
+        assert Corrections.load(tmp_path / name).entries == ()
+        with (tmp_path / name).open(newline="", encoding="utf-8") as file:
+            assert all(row["text"].startswith("words\nwords") for row in csv.DictReader(file))
+    write_requests(asked, samples, tmp_path / "next.csv")  # nothing is decided yet

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from labeltree.data import open_source, summarize
+from labeltree.data.doubtful_labels import warn_of_copies
 from labeltree.data.splits import make_splits
+from labeltree.taxonomy import Taxonomy
 
 SHOP = {
     "Kitchen": {"Pans": ("wok", "skillet"), "Knives": ("bread knife", "paring knife")},
@@ -56,6 +58,25 @@ def test_a_wrong_cell_that_costs_a_level_is_named_with_its_line(tmp_path: Path) 
     assert "lies below" not in warnings_of(write(path, list_products()))
 
 
+def test_rows_of_a_name_that_is_as_often_in_two_values_are_counted(tmp_path: Path) -> None:
+    """The second of them is as wrong as one in between that is rarer."""
+    rows = list_products()
+    for row, department in ((0, "Garden"), (1, "Kitchen"), (2, "Toys")):
+        rows[row][1:] = ["odd", "Oddities", department]
+    rows += [[f"odd {n}", "odd", "Oddities", ("Garden", "Toys")[n]] for n in range(2)]
+    source = open_source(write(tmp_path / "shop.csv", rows))
+    (note,) = [note for note in source.notes if "'department' is not a level" in note]
+    assert "because of 3 rows: line 3 has 'Oddities' in 'Kitchen', 2 others have it in 'Garden'" in note
+
+
+def test_what_a_terminal_would_obey_is_escaped(tmp_path: Path) -> None:
+    rows = list_products()
+    rows[4][3] = "Gar\x1b[2Jden"
+    source = open_source(write(tmp_path / "shop.csv", rows))
+    (note,) = [note for note in source.notes if "'department' is not a level" in note]
+    assert "line 6 has 'Pans' in 'Gar\\x1b[2Jden'" in note
+
+
 def test_many_rows_that_do_not_nest_are_another_classification(tmp_path: Path) -> None:
     rows = list_products()
     for row in rows[::3]:
@@ -71,6 +92,15 @@ def test_a_name_that_is_often_below_both_parents_is_no_mistake(tmp_path: Path) -
     assert "lies below" not in warnings_of(
         write(tmp_path / "shop.csv", rows), label_columns=["department", "category", "product"]
     )
+
+
+def test_a_name_below_many_small_parents_is_no_mistake(tmp_path: Path) -> None:
+    """Such as `Accessories` in each department, of which one is far larger than the others."""
+    lines = [f"large {n},Large,{('Accessories', 'Spare parts')[n % 2]}" for n in range(1200)]
+    lines += [f"small {n},Small {n % 20},{('Accessories', 'Spare parts')[n // 20 % 2]}" for n in range(160)]
+    path = tmp_path / "shop.csv"
+    path.write_text("\n".join(["text,depth1,depth2", *lines]), encoding="utf-8")
+    assert "lies below" not in warnings_of(path)
 
 
 def test_copies_with_different_labels_are_named(tmp_path: Path) -> None:
@@ -93,3 +123,44 @@ def test_equal_vectors_with_a_coarser_label_agree(label: str, tmp_path: Path) ->
     said = warnings_of(tmp_path / "v.npz")
     copies = "copies (equal vectors) with different labels: 'row 1' (animal/dog)"
     assert (copies in said) == (label != "animal")
+
+
+def test_copies_are_named_where_the_first_has_a_coarser_label_than_all_others(tmp_path: Path) -> None:
+    rows = list_products()
+    for row, label in ((0, 0), (40, 40), (130, 40)):
+        rows[row] = ["the same words", *rows[label][1:]]
+    rows[0][1] = ""  # a category, of which the others are products
+    rows[130][1] = "wok"
+    said = warnings_of(
+        write(tmp_path / "shop.csv", rows), label_columns=["department", "category", "product"]
+    )
+    assert (
+        "3 samples are copies (equal texts) with different labels: 'line 42' (Kitchen/Pans/skillet)" in said
+    )
+    assert "and 'line 132' (Kitchen/Pans/wok)" in said
+
+
+def test_the_tree_is_read_once_however_many_samples_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = open_source(write(tmp_path / "shop.csv", list_products()))
+    ends, asked = source.taxonomy.subtree_end, []
+    monkeypatch.setattr(Taxonomy, "subtree_end", property(lambda tree: asked.append(tree) or ends))
+    assert warn_of_copies(source) == []
+    assert len(asked) == 1
+
+
+def test_a_name_below_one_of_the_same_name_is_no_mistake(tmp_path: Path) -> None:
+    lines = [f"bird {n},Parus,{('major', 'ater')[n % 2]}" for n in range(60)] + ["bird x,Parus,Parus"]
+    lines += [f"cat {n},Panthera,leo" for n in range(60)]
+    path = tmp_path / "birds.csv"
+    path.write_text("\n".join(["text,depth1,depth2", *lines]), encoding="utf-8")
+    assert "lies below" not in warnings_of(path)
+
+
+def test_a_name_at_the_top_is_said_to_lie_below_the_root(tmp_path: Path) -> None:
+    lines = [f"text {n},pans,{('wok', 'skillet')[n % 2]}" for n in range(60)] + ["text x,kitchen,pans"]
+    path = tmp_path / "shop.csv"
+    path.write_text("\n".join(["text,depth1,depth2", *lines]), encoding="utf-8")
+    said = warnings_of(path)
+    assert "'pans' lies below the root in 60 samples, and below 'kitchen' in 1 ('line 62')" in said

@@ -239,3 +239,19 @@ def test_columns_of_names_in_the_taxonomy_are_the_labels(tmp_path: Path) -> None
     )
     with pytest.raises(DataError, match="no column for labels that is known by its name"):
         open_source(tmp_path / "s.csv", taxonomy=Taxonomy.from_paths([("plant", "oak"), ("plant", "elm")]))
+
+
+def test_a_column_without_any_name_of_the_taxonomy_is_no_label(tmp_path: Path) -> None:
+    """Though each of its values may stand for a missing name."""
+    tree = Taxonomy.from_paths([("animal", "bird"), ("animal", "fish")])
+    (tmp_path / "s.csv").write_text("text,remark\n" + "robin,unknown\nperch,n/a\n" * 2)
+    with pytest.raises(DataError, match="no column for labels that is known by its name"):
+        open_source(tmp_path / "s.csv", taxonomy=tree)
+
+
+def test_a_target_that_is_a_measure_is_said_to_be_none_of_the_labels(tmp_path: Path) -> None:
+    rows = "".join(f"text {n},{n / 3:.2f}\n" for n in range(12))
+    (tmp_path / "s.csv").write_text(f"text,target\n{rows}")
+    with pytest.raises(DataError, match="'target' holds numbers with decimals, which are no classes") as told:
+        open_source(tmp_path / "s.csv")
+    assert "(label, class, category, node, cls, labels, classes, targets)" in str(told.value)

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from labeltree.data import ArrayStore, Source, make_splits, summarize
+from labeltree.data import ArrayStore, Source, make_splits, open_source, summarize
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
@@ -155,6 +156,16 @@ def test_too_few_held_out_samples_for_what_answers_promise() -> None:
     (one,) = said(18, name="calib")
     assert "only 18 calib samples" in one
     assert "about --calib 0.19" in one
+
+
+def test_a_share_is_not_proposed_where_the_data_say_which_samples_are_held_out(tmp_path: Path) -> None:
+    rows = [f"text {n},c{n % 3},{'val' if n % 20 == 0 else 'train'}" for n in range(200)]
+    path = tmp_path / "own.csv"
+    path.write_text("\n".join(["text,label,split", *rows]), encoding="utf-8")
+    (one,) = [one for one in summarize(make_splits(open_source(path))).warnings if "too few for" in one]
+    assert "only 10 validation samples" in one
+    assert "; mark more samples as 'val' in the data, or 'labeltree calibrate" in one
+    assert "--val" not in one
 
 
 def test_names_that_may_mean_missing_are_counted() -> None:

@@ -177,6 +177,18 @@ def test_vectors_without_ids_are_paired_by_rows_if_there_are_as_many(tmp_path: P
         _compare(first, fewer)
 
 
+@pytest.mark.parametrize("place", ["line {}", "row {} of the sheet"])
+def test_places_in_tables_are_no_ids(place: str, tmp_path: Path) -> None:
+    """A title above one of two tables moves its lines; by these, samples would be paired with neighbours."""
+    texts = {"modalities": ("text",)}
+    lines = [[place.format(row + first) for row in range(N)] for first in (2, 4)]
+    first = _evaluated(tmp_path / "a", noise=0.9, ids=lines[0], **texts)
+    other = _evaluated(tmp_path / "b", noise=0.3, ids=lines[1])
+    done = _compare(first, other)
+    assert done.result.samples == N // 2
+    assert any("paired by their rows" in note for note in done.result.notes)
+
+
 def test_other_texts_under_the_same_rows_need_another_column_of_one_table(tmp_path: Path) -> None:
     """Titles and descriptions of one table are forms of its samples; two tables with one column are not."""
     texts = {"modalities": ("text",), "data": "products"}

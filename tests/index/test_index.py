@@ -605,3 +605,12 @@ def test_processes_wait_for_each_other(index: Index) -> None:
     assert len(Index.open(index.where)) == 69
     assert index.rows(["row"])["row"].to_pylist() == list(range(69))
     assert len(index.search(np.ones(6), k=100)[0]) == 69
+
+
+def test_a_frame_has_the_paths_beside_a_column_that_is_called_label(tmp_path: Path) -> None:
+    tree = Taxonomy.from_paths(["a/b", "a/c"])
+    vectors, nodes = np.eye(3, dtype=np.float32), np.array([2, 3, -1])
+    rows = IndexRows(ids=list("xyz"), vectors=vectors, nodes=nodes, columns={"label": list("uvw")})
+    frame = Index.create(tmp_path / "index", rows, taxonomy=tree).to_pandas()
+    assert frame["label"].tolist() == ["u", "v", "w"]
+    assert frame["node"].tolist()[:2] == ["a/b", "a/c"]

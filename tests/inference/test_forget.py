@@ -412,6 +412,23 @@ def test_corrections_lose_their_rows(tmp_path: Path) -> None:
     lt.evaluate(path)
 
 
+def test_the_row_of_a_table_is_taken_from_those_that_are_not_used(tmp_path: Path) -> None:
+    """Rows are named by their lines there, which are not their numbers: a header and a title stand above."""
+    rng = np.random.default_rng(0)
+    lines = ["Plants and animals", "label,a,b,c"]
+    for row in range(80):
+        numbers = rng.normal(size=3) + row % 4
+        label = "" if row in (10, 12) else PATHS[row % 4]
+        lines.append(",".join([label, *(f"{number:.3f}" for number in numbers)]))
+    (tmp_path / "table.csv").write_text("\n".join(lines), encoding="utf-8")
+    run = solve(tmp_path / "table.csv", tmp_path / "run")
+    unused = RunFolder(run).unused_rows
+    listed = [row["row"] for row in csv.DictReader(unused.open(encoding="utf-8"))]
+    assert listed == ["13", "15"]
+    lt.forget(run, samples=["line 15"])
+    assert [row["row"] for row in csv.DictReader(unused.open(encoding="utf-8"))] == ["13"]
+
+
 def test_equal_samples_keep_their_features(tmp_path: Path) -> None:
     from labeltree.training.features.feature_store import FeatureStore, forget_features
 

@@ -264,6 +264,15 @@ def test_tables_of_samples_are_no_edges() -> None:
     assert is_edge_table(["category_id", "parent_category_id", "category", "description"])
 
 
+@pytest.mark.parametrize("last", ["depth3", "Level 3"])
+def test_numbers_are_names_in_columns_called_levels(tmp_path: Path, last: str) -> None:
+    rows = [("animal", "cat", 1), ("animal", "cat", 2), ("animal", "dog", 3), ("plant", "tree", 4)]
+    names = [last[:-1] + digit for digit in "123"]
+    path = tmp_path / "levels.csv"
+    path.write_text("\n".join(",".join(map(str, row)) for row in [names, *rows]), encoding="utf-8")
+    assert Taxonomy.from_file(path).max_depth == 3
+
+
 _PRODUCTS = [
     (department, category, f"{category} {number}", str(10_000 + number), f"{3 + 1.37 * number:.2f}")
     for number, (department, category) in enumerate(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from labeltree.atomic import atomic_write
 from labeltree.curation.label_next import LabelRequests
-from labeltree.data.corrections import CONTENT, is_decided
+from labeltree.data.corrections import CONTENT, is_decided, shorten_text
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 
@@ -81,7 +81,7 @@ def write_requests(asked: LabelRequests, samples: EmbeddingTable, path: str | Pa
                 [
                     names[row],
                     "" if samples.paths is None else samples.paths[row],
-                    "" if samples.texts is None else samples.texts[row],
+                    "" if samples.texts is None else shorten_text(samples.texts[row]),
                     taxonomy.path_name(known) if known > 0 else "",
                     taxonomy.path_name(int(asked.likely[place])),
                     int(asked.depths[place]),

@@ -20,7 +20,8 @@ from labeltree.counted_nouns import say_count
 from labeltree.curation.contradicted import Contradicted, count_contradicted
 from labeltree.curation.neighbour_evidence import Evidence, Neighbours, nearest_labelled, weigh, winnable
 from labeltree.curation.out_of_fold import out_of_fold
-from labeltree.data.corrections import CONTENT, is_decided
+from labeltree.data.corrections import CONTENT, is_decided, shorten_text
+from labeltree.data.source import printable
 from labeltree.decisions.searched_space import SpaceName
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
@@ -127,7 +128,8 @@ class Suspects:
             writer = csv.writer(file)
             writer.writerow(COLUMNS)
             for one in self.found:
-                cells = [one.sample, one.path, one.text, one.label, one.suggested, one.kind, one.depth]
+                shown = [one.sample, one.path, shorten_text(one.text)]
+                cells = [*shown, one.label, one.suggested, one.kind, one.depth]
                 writer.writerow([*cells, f"{one.score:.4f}", one.reason, one.content, ""])
 
     def to_dict(self) -> dict[str, Any]:
@@ -441,5 +443,5 @@ def _shorten(text: str, width: int) -> str:
 
 
 def _begin(text: str, width: int) -> str:
-    line = " ".join(text.split())
+    line = printable(" ".join(text.split()))
     return line if len(line) <= width else f"{line[: width - 1]}…"

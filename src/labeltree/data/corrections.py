@@ -38,6 +38,7 @@ __all__ = [
     "is_label",
     "sample_contents",
     "sample_ids",
+    "shorten_text",
 ]
 
 COLUMNS = ("sample", "label", "suggested", "decision")
@@ -55,6 +56,7 @@ DECISIONS = {word: decision for decision, words in _WORDS.items() for word in wo
 _READER = Reader("a table of corrections", "save it again as CSV in UTF-8", DataError)
 _DELIMITERS = ",;\t"
 _NUMBERED = re.compile(r"(.*/)?row \d+( of the sheet)?|line \d+|\d+|.* #\d+", re.DOTALL)
+_MOST_SHOWN = 1000  # characters of a text
 _DIGITS = str.maketrans("0123456789", "ghijklmnop")  # no cell that a spreadsheet could take for a number
 
 
@@ -356,6 +358,11 @@ def _sentence(name: str, outcomes: dict[str, list[str]]) -> str:
     ]
     said = f"corrections of '{name}': {', '.join(done) or 'nothing applied'}"
     return f"{said}; not applied: {'; '.join(left)}" if left else said
+
+
+def shorten_text(text: str) -> str:
+    """The beginning of a text, for a table of corrections: programs read cells of limited length."""
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} …"
 
 
 def is_decided(path: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -270,18 +270,18 @@ def _warnings(
     if 0 < test.samples < FEW:
         margin = 98 / math.sqrt(test.samples)
         warnings.append(
-            f"only {test.samples} test samples: expect ± {margin:.0f} percentage points (95 %) on shares "
-            "such as top-1"
+            f"only {say_count(test.samples, 'test sample')}: expect ± {margin:.0f} percentage points (95 %) "
+            "on shares such as top-1"
         )
     if test.groups is not None and 0 < test.groups < FEW_GROUPS:
         warnings.append(
             f"only {say_count(test.groups, 'test group')}: the numbers say little about others; "
             "--folds 5 tests every group once"
         )
-    return [*warnings, *_warn_of_answers(splits)]
+    return [*warnings, *_warn_of_answers(splits, source.own_splits)]
 
 
-def _warn_of_answers(splits: Mapping[str, SplitSummary]) -> list[str]:
+def _warn_of_answers(splits: Mapping[str, SplitSummary], own: Collection[str]) -> list[str]:
     """Warn if too few samples are held out for what answers promise, with the share that would do."""
     name = CALIB if CALIB in splits else "val"
     held, train = splits[name], splits["train"]
@@ -296,6 +296,7 @@ def _warn_of_answers(splits: Mapping[str, SplitSummary]) -> list[str]:
     listed = ", ".join(needs[:-1]) + " and " * (len(needs) > 1) + needs[-1]
     share = math.ceil(100 * most / (count + rest)) / 100
     remedy = f"about --{name} {share:g} holds out enough" if share <= _LARGEST_SHARE else "label more samples"
+    remedy = f"mark more samples as '{name}' in the data" if name in own else remedy
     of = "validation" if name == "val" else name
     unit = "sample" if held.groups is None else "group"
     return [

@@ -10,15 +10,15 @@ import numpy as np
 
 from labeltree.data.source import Source
 from labeltree.lazy import torch
-from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 
 __all__ = ["warn_of_copies", "warn_of_strays"]
 
+Array = np.ndarray[Any, Any]
 _SHOWN = 3  # samples, or names, that a sentence has
 _FEWEST = 10  # samples below the usual parent of a name, from which on another parent is doubted
-_STRAYS = 0.03  # share of them that may be below another one; at least one
+_STRAYS = 0.03  # share of them that may be below others; at least one below each
 
 
 def warn_of_copies(source: Source) -> list[str]:
@@ -29,12 +29,11 @@ def warn_of_copies(source: Source) -> list[str]:
         return []  # digests of pixels take long, and those of parts of files may be equal by chance
     digests = np.ascontiguousarray(source.sample_digests())
     content = np.unique(digests.view(f"V{digests.shape[1]}")[:, 0], return_inverse=True)[1]
-    nodes = source.nodes.numpy()
+    nodes, ends = source.nodes.numpy(), source.taxonomy.subtree_end.numpy()
     labelled = np.flatnonzero((nodes > 0) & digests.any(1))
-    pairs = np.unique(np.stack([content[labelled], nodes[labelled]]), axis=1)
-    kinds, starts = np.unique(pairs[0], return_index=True)
-    of_kind = np.split(pairs[1], starts[1:])
-    wrong = kinds[[not _is_chain(source.taxonomy, labels) for labels in of_kind]]
+    kinds, labels = np.unique(np.stack([content[labelled], nodes[labelled]]), axis=1)
+    apart = (kinds[1:] == kinds[:-1]) & (labels[1:] >= ends[labels[:-1]])  # in the order of subtrees
+    wrong = np.unique(kinds[1:][apart])
     if not len(wrong):
         return []
     what = "texts" if source.store is None and source.vectors is None else "files"
@@ -43,10 +42,8 @@ def warn_of_copies(source: Source) -> list[str]:
     names = source.sample_names()
     shown = []
     for first in rows[np.sort(np.unique(content[rows], return_index=True)[1])][:_SHOWN]:
-        alike = rows[content[rows] == content[first]]
-        other = next(row for row in alike if not _is_chain(source.taxonomy, nodes[[first, row]]))
-        labels = (source.taxonomy.path_name(int(nodes[row])) for row in (first, other))
-        one, two = (f"'{names[row]}' ({label})" for row, label in zip((first, other), labels, strict=True))
+        pair = _first_apart(rows[content[rows] == content[first]], nodes, ends)
+        one, two = (f"'{names[row]}' ({source.taxonomy.path_name(int(nodes[row]))})" for row in pair)
         shown.append(f"{one} and {two}")
     more = f", and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
     are = f"{len(rows):,} samples are copies (equal {what}) with different labels"
@@ -63,16 +60,19 @@ def warn_of_strays(source: Source) -> list[str]:
     counts = torch.bincount(labels[labels > 0], minlength=tree.num_nodes).numpy()
     below = np.concatenate([[0], counts.cumsum()])
     counts = below[tree.subtree_end.numpy()] - below[: tree.num_nodes]
-    parents = tree.parent.tolist()
+    parents, ends = tree.parent.tolist(), tree.subtree_end.tolist()
     strays: dict[int, int] = {}
     for name in alike:
         if (plain := plain_name(name)) in PLACEHOLDERS or plain in REMAINDERS:
             continue
         nodes = sorted(tree.candidates(name), key=lambda node: -counts[node])
-        for node in nodes[1:]:
-            most = counts[nodes[0]]
-            if most >= _FEWEST and 0 < counts[node] <= max(1, _STRAYS * most):
-                strays[node] = nodes[0]
+        usual, most = nodes[0], counts[nodes[0]]
+        rare = [node for node in nodes[1:] if 0 < counts[node] <= max(1, _STRAYS * most)]
+        rare = [  # but for those within one another, as nominate taxa are
+            node for node in rare if not (usual < node < ends[usual] or node < usual < ends[node])
+        ]
+        if most >= _FEWEST and counts[rare].sum() <= max(_SHOWN, _STRAYS * most):
+            strays |= dict.fromkeys(rare, usual)
     first = [node for node in sorted(strays) if parents[node] not in strays]
     shown = [_describe_stray(source, node, strays[node], counts) for node in first[:_SHOWN]]
     if len(first) > _SHOWN:
@@ -81,20 +81,24 @@ def warn_of_strays(source: Source) -> list[str]:
     return shown
 
 
-def _describe_stray(source: Source, node: int, usual: int, counts: np.ndarray[Any, Any]) -> str:
+def _describe_stray(source: Source, node: int, usual: int, counts: Array) -> str:
     tree, end = source.taxonomy, int(source.taxonomy.subtree_end[node])
     here = ((source.nodes >= node) & (source.nodes < end)).nonzero()[:, 0].tolist()
     names = source.sample_names() if here else []
     places = f" ({some([names[row] for row in here], _SHOWN)})" if here else ""
-    one, two = (tree.path_name(tree.parent.tolist()[each]) or "the root" for each in (usual, node))
+    above = (int(tree.parent[each]) for each in (usual, node))
+    one, two = (f"'{tree.path_name(parent)}'" if parent else "the root" for parent in above)
     return (
-        f"'{tree.names[node]}' lies below '{one}' in {counts[usual]:,} samples, and below '{two}' in "
+        f"'{tree.names[node]}' lies below {one} in {counts[usual]:,} samples, and below {two} in "
         f"{counts[node]:,}{places}: probably a mistake; correct it, or leave it if both are meant"
     )
 
 
-def _is_chain(tree: Taxonomy, nodes: np.ndarray[Any, Any]) -> bool:
-    """Whether of any two nodes one is an ancestor of the other, or they are the same."""
-    ends = tree.subtree_end.tolist()
-    ordered = sorted(set(nodes.tolist()), key=lambda node: (node, -ends[node]))
-    return all(after < ends[before] for before, after in itertools.pairwise(ordered))
+def _first_apart(rows: Array, nodes: Array, ends: Array) -> tuple[int, int]:
+    """The first two of some rows of whose labels none is an ancestor of the other."""
+    distinct = rows[np.sort(np.unique(nodes[rows], return_index=True)[1])].tolist()
+    return next(
+        (one, two)
+        for one, two in itertools.combinations(distinct, 2)
+        if max(nodes[one], nodes[two]) >= ends[min(nodes[one], nodes[two])]
+    )

@@ -144,6 +144,7 @@ class Source:
         look: What the images are like, if they are files whose size was not given.
         vectors: The vectors, which exclude images and texts; None if there are none.
         table_rows: In which rows of a table the samples stand; None if they are not those of a table.
+        own_splits: Splits that the data themselves give, and no share changes.
     """
 
     name: str
@@ -172,6 +173,7 @@ class Source:
     look: ImageLook | None = None
     vectors: VectorStore | None = None
     table_rows: TableRows | None = None
+    own_splits: frozenset[str] = frozenset()
 
     @classmethod
     def in_order(

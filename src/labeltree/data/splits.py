@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,7 +114,8 @@ def make_splits(
         hold_out("val", val, _VAL_DRAW, 1)
     if not (split == CALIB).any() and calib:
         hold_out(CALIB, calib, _CALIB_DRAW, 1)
-    result = source.with_split(split)
+    own = frozenset() if given is None else frozenset(given.tolist()) - {""}
+    result = replace(source.with_split(split), own_splits=own)
     for most, splits, draw in (
         (limit, ("train", "val", CALIB), _LIMIT_DRAW),
         (train_limit, ("train",), _TRAIN_LIMIT_DRAW),

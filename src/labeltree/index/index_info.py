@@ -94,11 +94,14 @@ class InNotebooks:
         def rows(self) -> pa.Table: ...
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each sample: `id`, `label` as a path, and its other columns, without the vectors."""
+        """A row for each sample: `id`, `label` as a path, and its other columns, without the vectors.
+
+        The paths are in `node` if the index has a column `label` of its own.
+        """
         read = self.rows()
         paths = [self.taxonomy.path_name(node) if node >= 0 else None for node in read["node"].to_pylist()]
         frame: pd.DataFrame = read.drop_columns(["node"]).to_pandas()
-        frame.insert(1, "label", paths)
+        frame.insert(1, "node" if "label" in frame else "label", paths)
         return frame
 
     def _repr_html_(self) -> str:

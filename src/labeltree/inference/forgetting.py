@@ -19,6 +19,7 @@ from labeltree.atomic import write_text
 from labeltree.data import Source
 from labeltree.data.corrections import COLUMNS, CONTENT, Corrections
 from labeltree.data.data_summary import summarize
+from labeltree.data.former_names import read_place
 from labeltree.errors import DataError, RunError, typed
 from labeltree.inference.load_run import TrainedRun, seen_by_start
 from labeltree.models import VectorEncoder
@@ -338,10 +339,12 @@ def stage_files(
 
 
 def _row_numbers(chosen: Chosen) -> set[str]:
-    """The rows of a table that are those samples, counted from 1."""
-    named = (re.fullmatch(r"(?:.*/)?row (\d+)", name) for name in chosen.names)
-    numbers = {match[1] for match in named if match is not None}
-    return numbers | {str(number + 1) for number in chosen.record.instances[chosen.gone].tolist()}
+    """The numbers of a table's rows that are those samples: those of their names, or else counted from 1."""
+    named = {name: number for name in chosen.names if (number := read_place(name)) is not None}
+    gone = chosen.record.rows(np.flatnonzero(chosen.gone))
+    names = gone.names or [""] * len(gone)
+    counted = zip(gone.instances.tolist(), names, strict=True)
+    return {*named.values(), *(str(number + 1) for number, name in counted if name not in named)}
 
 
 def _summary(folder: RunFolder, source: Source, chosen: Chosen) -> dict[str, Any]:

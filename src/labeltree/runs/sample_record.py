@@ -192,10 +192,10 @@ class SampleRecord:
     def given_names(self) -> dict[int, NamedTwice] | None:
         """Instance → the name that the data give the sample, with the number of earlier samples of that name.
 
-        None if samples have no names, or are named by their rows.
+        None if samples have no names, or are named by their places, such as `line 7` of a table.
         """
-        numbered = (re.fullmatch(r"(row|sample) \d+", name) for name in self.names or ("row 1",))
-        if all(numbered):
+        places = r"(row|sample) \d+( of the sheet)?|line \d+"
+        if all(re.fullmatch(places, name) for name in self.names or ("row 1",)):
             return None
         return dict(zip(self.instances.tolist(), _keys(self.names), strict=True))
 

@@ -11,6 +11,7 @@ __all__ = [
     "LABELS",
     "LABELS_OF_ARRAYS",
     "LESS_USUAL_LABELS",
+    "PER_DEPTH",
     "SAMPLE_IDS",
     "TEXTS",
     "TEXTS_OF_CLASSES",
@@ -56,6 +57,9 @@ LESS_USUAL_LABELS = ("labels", "target", "classes", "targets")
 
 LABELS_OF_ARRAYS = ("y", "y_train")
 """Arrays of labels beside vectors; in a table of images `y` is a place."""
+
+PER_DEPTH = re.compile(r"(?:depth|label|level)[ _-]?(\d+)", re.IGNORECASE)
+"""Columns of the names of one depth: `depth1`, `level 2`."""
 
 SAMPLE_IDS = (
     *("gbifid", "occurrenceid", "catalognumber", "isic_id", "treeoflife_id"),

@@ -20,7 +20,7 @@ from labeltree.data.table_columns import Cells, DataTable
 from labeltree.data.tables.fill_down import fill_setting, find_outlined, outlined_words, repeat_codes
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.column_names import LABELS, letters, usual_labels
+from labeltree.taxonomy.column_names import LABELS, PER_DEPTH, letters, usual_labels
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 from labeltree.taxonomy.ranks import (
@@ -35,7 +35,6 @@ from labeltree.taxonomy.ranks import (
 
 __all__ = ["ZERO_OR_ONE", "LabelColumns", "find_label_columns", "flag_columns", "usual_label_columns"]
 
-_PER_DEPTH = re.compile(r"(?:depth|label|level)[ _-]?(\d+)", re.IGNORECASE)
 _MEASURED = re.compile(r"[-+]?\d[\d.,:/ eETZ%+-]*")  # numbers, dates, times
 ZERO_OR_ONE = frozenset(("0", "1", "0.0", "1.0"))
 """The cells of columns of which each is a class."""
@@ -69,9 +68,7 @@ class LabelColumns:
 def usual_label_columns(table: DataTable) -> list[str]:
     """The columns whose names are those of labels, if no others are named."""
     usual = usual_labels(table.columns)
-    return [
-        name for name in table.columns if letters(name) in usual or _PER_DEPTH.fullmatch(name) is not None
-    ]
+    return [name for name in table.columns if letters(name) in usual or PER_DEPTH.fullmatch(name) is not None]
 
 
 def find_label_columns(
@@ -118,7 +115,7 @@ def find_label_columns(
     numbered = {
         int(match[1]): column
         for column in table.columns
-        if (match := _PER_DEPTH.fullmatch(column)) is not None and column not in taken
+        if (match := PER_DEPTH.fullmatch(column)) is not None and column not in taken
     }
     if numbered:
         return LabelColumns([numbered[depth] for depth in sorted(numbered)])
@@ -151,8 +148,8 @@ def _named_in(table: DataTable, taken: Collection[str], taxonomy: Taxonomy) -> l
     columns = [
         column
         for column in _candidates(table, taken)
-        if column.texts
-        and all(taxonomy.candidates(text) for text in column.texts if plain_name(text) not in PLACEHOLDERS)
+        if all(taxonomy.candidates(text) for text in column.texts if plain_name(text) not in PLACEHOLDERS)
+        and any(map(taxonomy.candidates, column.texts))
     ]
     chain = _longest(columns)
     if chain and all(len(taxonomy.candidates(text)) == 1 for text in chain[-1].texts):
@@ -345,11 +342,18 @@ class _Column:
         return any(_ORIGIN.fullmatch(word.lower()) for word in _WORD.findall(self.name))
 
 
+def _number_pairs(finer: _Column, coarser: _Column, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A number for each pair of values in some rows, in their order; one number is sorted faster than two."""
+    pairs: np.ndarray[Any, Any] = (
+        finer.codes[rows].astype(np.int64) * len(coarser.texts) + coarser.codes[rows]
+    )
+    return pairs
+
+
 def _strays(finer: _Column, coarser: _Column) -> tuple[int, list[str]]:
     """Number of finer values in rows where both have a value, and the ones with several coarser values."""
-    rows = finer.known & coarser.known
-    pairs = np.unique(np.stack([finer.codes[rows], coarser.codes[rows]]), axis=1)
-    values, counts = np.unique(pairs[0], return_counts=True)
+    pairs = np.unique(_number_pairs(finer, coarser, finer.known & coarser.known))
+    values, counts = np.unique(pairs // len(coarser.texts), return_counts=True)
     return len(values), [finer.texts[code] for code in values[counts > 1].tolist()]
 
 
@@ -363,7 +367,8 @@ def _lies_in(finer: _Column, coarser: _Column, gaps: Gaps | None = None) -> bool
     rows = finer.known & coarser.known
     fewer = len(np.unique(coarser.codes[rows]))
     empty = (finer.codes >= 0) & (coarser.codes < 0)
-    several = [finer.texts.index(text) for text in strays]
+    codes = dict(zip(finer.texts, range(len(finer.texts)), strict=True)) if strays else {}
+    several = [codes[text] for text in strays]
     untold = empty & (~np.isin(finer.codes, finer.codes[rows]) | np.isin(finer.codes, several))
     most = _GAPS * len(empty) if gaps in ("placeholder", "skip") else 0
     if gaps == "error":
@@ -503,12 +508,12 @@ def _stray_rows(finer: _Column, coarser: _Column) -> np.ndarray[Any, Any]:
     """The rows in which a finer value is not below the coarser one that it is below in most rows."""
     rows = np.flatnonzero(finer.known & coarser.known)
     pairs, index, counts = np.unique(
-        np.stack([finer.codes[rows], coarser.codes[rows]]), axis=1, return_inverse=True, return_counts=True
+        _number_pairs(finer, coarser, rows), return_inverse=True, return_counts=True
     )
-    most = np.zeros(len(finer.texts), np.int64)
-    np.maximum.at(most, pairs[0], counts)
-    usual = counts == most[pairs[0]]
-    usual &= np.diff(np.concatenate([[-1], np.where(usual, pairs[0], -2)])) != 0  # of several, the first
+    values = pairs // len(coarser.texts)
+    order = np.lexsort((pairs, -counts, values))  # of several that are as frequent, the first
+    usual = np.zeros(len(counts), bool)
+    usual[order[np.unique(values[order], return_index=True)[1]]] = True
     strays: np.ndarray[Any, Any] = rows[~usual[index.reshape(-1)]]
     return strays
 
@@ -522,8 +527,8 @@ def _tell_strays(table: DataTable, finer: _Column, coarser: _Column, strays: np.
         most = int(np.bincount(coarser.codes[with_name]).argmax())
         others = int((with_name & (coarser.codes == most)).sum())
         told.append(
-            f"{table.place(row)} has '{name}' in '{coarser.texts[coarser.codes[row]]}', {others:,} "
-            f"other{'s have' if others > 1 else ' has'} it in '{coarser.texts[most]}'"
+            f"{table.place(row)} has {name!r} in {coarser.texts[coarser.codes[row]]!r}, {others:,} "
+            f"other{'s have' if others > 1 else ' has'} it in {coarser.texts[most]!r}"
         )
     more = f", and {len(strays) - _SHOWN:,} more such rows" if len(strays) > _SHOWN else ""
     return f"{'; '.join(told)}{more}"
@@ -538,9 +543,11 @@ def _nearly_nested(
         for finer, coarser in ((base, column), (column, base)):
             values, strays = _strays(finer, coarser)
             fewer = len(np.unique(coarser.codes[finer.known & coarser.known]))
+            if not 1 < fewer < values:
+                continue
             rows = _stray_rows(finer, coarser)
             few = len(rows) <= max(1, _EXCEPTIONS * np.count_nonzero(finer.known & coarser.known))
-            if not 1 < fewer < values or (len(strays) > (1 - _NEARLY) * values and not few):
+            if len(strays) > (1 - _NEARLY) * values and not few:
                 continue
             gaps = int(((finer.codes >= 0) & (coarser.codes < 0)).sum())
             if _lies_in(finer, coarser):
@@ -601,7 +608,7 @@ def flag_columns(table: DataTable, columns: Sequence[str]) -> list[str]:
             texts = table.cells(name).texts
         except DataError:  # lists and bytes
             continue
-        if texts and {*texts} <= ZERO_OR_ONE and _PER_DEPTH.fullmatch(name) is None:
+        if texts and {*texts} <= ZERO_OR_ONE and PER_DEPTH.fullmatch(name) is None:
             flags.append(name)
     return flags
 
@@ -636,6 +643,9 @@ def _no_label(table: DataTable, taken: Collection[str], groups: Collection[str])
         advice += f" ({some([column.name for column in able[1:]])} could be, too)" if able[1:] else ""
     elif of_groups := [c.name for c in _candidates(table, {*table.columns} - {*groups}) if c.is_label]:
         advice = f"if '{of_groups[0]}', taken as the groups, is the label, set {_setting(of_groups[:1])}"
+    if (measured := table.usual(usual, taken)) is not None and _is_measure(table, measured):
+        advice = f"'{measured}' holds numbers with decimals, which are no classes; {advice}"
+        usual = tuple(name for name in usual if name != letters(measured))
     return DataError(
         f"{table} has no column for labels that is known by its name ({', '.join(usual)}); "
         f"it has {', '.join(table.columns)}: {advice}{table.label_hint}"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from labeltree.taxonomy.column_names import (
     IMAGES,
+    PER_DEPTH,
     TEXTS_OF_CLASSES,
     letters,
     names_sample,
@@ -140,7 +141,7 @@ def find_levels(header: Sequence[str], rows: Sequence[Sequence[str]]) -> LevelCo
     levels = [level for level in levels if level.names not in measures]
     ids = _id_columns(header, rows, levels)
     levels = [level for level in levels if level.names not in ids]
-    numbers = _numbers_of_rows(rows, levels)
+    numbers = _numbers_of_rows(header, rows, levels)
     levels = [level for level in levels if level.names not in numbers]
     counts = [*counts, *measures, *numbers]
     return LevelColumns(levels, ids, sorted(counts), sorted(texts))
@@ -345,7 +346,7 @@ def _measures(
 
     They are known by their names, or because one number with a fraction stands below several parents.
     """
-    numeric = _numeric(rows, levels)
+    numeric = _numeric(header, rows, levels)
     names = [level.names for level in levels if level.names not in numeric]
     measures = []
     for place in numeric if names else ():
@@ -358,9 +359,11 @@ def _measures(
     return measures
 
 
-def _numbers_of_rows(rows: Sequence[Sequence[str]], levels: Sequence[LevelColumn]) -> list[int]:
+def _numbers_of_rows(
+    header: Sequence[str], rows: Sequence[Sequence[str]], levels: Sequence[LevelColumn]
+) -> list[int]:
     """The places of columns of numbers of which each row has another, if the names of rows repeat."""
-    numeric = _numeric(rows, levels)
+    numeric = _numeric(header, rows, levels)
     places = [level.names for level in levels]
     names = [place for place in places if place not in numeric]
     repeated = len(names) > 1 and len({tuple(row[place] for place in names) for row in rows}) < len(rows)
@@ -369,9 +372,12 @@ def _numbers_of_rows(rows: Sequence[Sequence[str]], levels: Sequence[LevelColumn
     ]
 
 
-def _numeric(rows: Sequence[Sequence[str]], levels: Sequence[LevelColumn]) -> list[int]:
-    """The places of levels whose cells are numbers, with or without a unit."""
+def _numeric(
+    header: Sequence[str], rows: Sequence[Sequence[str]], levels: Sequence[LevelColumn]
+) -> list[int]:
+    """The places of levels whose cells are numbers, with or without a unit; not those called `level 2`."""
     plain = [level.names for level in levels if not level.further]
+    plain = [place for place in plain if PER_DEPTH.fullmatch(header[place].strip()) is None]
     cells = {place: [row[place] for row in rows if row[place]] for place in plain}
     return [place for place, given in cells.items() if given and all(map(_QUANTITY.fullmatch, given))]
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
-from labeltree.data.former_names import name_as_before
+from labeltree.data.former_names import name_as_before, name_by_rows
 from labeltree.errors import RunError
 from labeltree.runs import RunFolder, SampleRecord
 from labeltree.runs.sample_record import Changes
@@ -76,11 +76,10 @@ def check_samples(folder: RunFolder, recipe: Recipe, data: Source, source: Sourc
         return
     if source.aspect_taxonomies != record.aspect_taxonomies:
         raise _changed_error(folder, recipe, "their aspects have other taxonomies")
-    data, source = (name_as_before(one, record.names or ()) for one in (data, source))
     split = np.zeros(len(data), dtype="<U6")
     split[_places(data, source)] = _split_of(source)
     present = dataclasses.replace(_record_of(data, len(data), _split_of(data)), split=split)
-    changes = record.changes(present, taxonomy, whole=True)
+    _, _, changes = _name_as_recorded(data, present, record, taxonomy, whole=True)
     if changes:
         raise _changed_error(folder, recipe, changes)
 
@@ -101,7 +100,6 @@ def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, da
             training sample could turn up in the test split.
     """
     taxonomy = folder.load_taxonomy()
-    data = name_as_before(data, record.names or ())
     if data.aspect_taxonomies != record.aspect_taxonomies:
         raise _changed_error(folder, recipe, "their aspects have other taxonomies")
     nodes = _nodes_in(taxonomy, data, data.nodes)
@@ -111,7 +109,7 @@ def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, da
         nodes=nodes.numpy(),
         label_sets=None if sets is None else sets.numpy(),
     )
-    changes = record.changes(present, taxonomy, whole=False)
+    data, present, changes = _name_as_recorded(data, present, record, taxonomy, whole=False)
     if changes:
         raise _changed_error(folder, recipe, changes)
     if len(data) != record.num_data:
@@ -136,6 +134,23 @@ def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, da
         split=np.asarray(record.split, dtype=str),
         groups=None if record.groups is None else torch.from_numpy(record.groups),
     )
+
+
+def _name_as_recorded(
+    data: Source, present: SampleRecord, record: SampleRecord, taxonomy: Taxonomy, *, whole: bool
+) -> tuple[Source, SampleRecord, Changes]:
+    """The data and their record with the names that a run has for its samples, and what has changed then.
+
+    Where lines above the rows of a table came or went, or it was saved in another form, its samples stand
+    elsewhere; they are the same if each row has what it had.
+    """
+    named = name_as_before(data, record.names or ())
+    before = dict(zip(record.instances.tolist(), record.names or (), strict=False))
+    by_rows = name_by_rows(named, before)
+    tries = [(each, dataclasses.replace(present, names=each.sample_names())) for each in (named, by_rows)]
+    changes = [record.changes(each, taxonomy, whole=whole) for _, each in tries]
+    best = 1 if changes[0] and not changes[1] else 0
+    return *tries[best], changes[best]
 
 
 _REMEDY = (
