@@ -89,3 +89,18 @@ def test_names_of_classes_and_few_remarks_are_no_texts(tmp_path: Path) -> None:
     (tmp_path / "birds.csv").write_text("\n".join(lines))
     source = lt.open_data(tmp_path / "birds.csv")
     assert source.modalities == ("vector",)
+
+
+def test_a_remark_beside_some_numbers_may_be_the_text_or_not(tmp_path: Path) -> None:
+    lines = ["a,b,c,d,remark,label"]
+    for number in range(12):
+        text = f"seen number {number} in the rain"
+        lines.append(f"{number}.5,1.25,{number % 3}.75,2.5,{text},{'cat' if number % 2 else 'dog'}")
+    (tmp_path / "m.csv").write_text("\n".join(lines))
+    with pytest.raises(
+        DataError, match=r"4 columns of numbers and texts in 'remark'; say which are the samples"
+    ):
+        lt.open_data(tmp_path / "m.csv")
+    assert lt.open_data(tmp_path / "m.csv", table={"text_column": "remark"}).modalities == ("text",)
+    vectors = lt.open_data(tmp_path / "m.csv", table={"vector_column": ["a", "b", "c", "d"]})
+    assert vectors.modalities == ("vector",)

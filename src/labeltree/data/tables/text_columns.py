@@ -23,12 +23,14 @@ _TEXTUAL = frozenset(
     )
 )
 _THINGS = frozenset(("product", "item", "article"))  # whose names are texts
+_ASIDES = frozenset(("remark", "remarks", "comment", "comments", "note", "notes", "observations"))
 _WORD = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+(?![a-z])")
 _FILLED = 0.8  # share of the rows that have a text
 _DISTINCT = 0.5  # share of the texts that are different
 _WORDS = 1.5  # of a text, on average, where the name of the column says so
 _MANY_WORDS = 4.0  # where it does not
 _VECTOR = 16  # columns of numbers that are a vector rather than what is known of a text
+_EITHER = 4  # columns of numbers beside which a remark may be known of a vector
 
 
 def find_text_column(table: DataTable, others: Collection[str] = ()) -> tuple[str, str] | None:
@@ -42,9 +44,10 @@ def find_text_column(table: DataTable, others: Collection[str] = ()) -> tuple[st
         others: Columns with another purpose.
 
     Raises:
-        DataError: If several columns could be meant, none of which is named for texts alone.
+        DataError: If several columns could be meant, none of which is named for texts alone; or if the texts
+            may be remarks on vectors.
     """
-    if isinstance(table, VectorTable | ShardTable) or count_measured(table, others) >= _VECTOR:
+    if isinstance(table, VectorTable | ShardTable) or (numbers := count_measured(table, others)) >= _VECTOR:
         return None
     if any(table.holds_vectors(name) for name in table.columns):
         return None
@@ -57,12 +60,21 @@ def find_text_column(table: DataTable, others: Collection[str] = ()) -> tuple[st
             f"{table}: {some(named, 4)} hold texts; say which are the samples, such as "
             f"--table.text_column {shlex.quote(named[0])}"
         )
+    if numbers >= _EITHER and (_words(named[0]) & _ASIDES or not _is_named_for_texts(named[0])):
+        raise DataError(
+            f"{table} has {numbers} columns of numbers and texts in '{named[0]}'; say which are the samples: "
+            f"--table.text_column {shlex.quote(named[0])}, or --table.vector_column with those of numbers"
+        )
     return named[0], f"the texts are those of '{named[0]}', by its words; --table.text_column names others"
 
 
 def _is_named_for_texts(column: str) -> bool:
-    words = {word.casefold() for word in _WORD.findall(column)}
+    words = _words(column)
     return bool(words & _TEXTUAL) or ("name" in words and bool(words & _THINGS))
+
+
+def _words(column: str) -> set[str]:
+    return {word.casefold() for word in _WORD.findall(column)}
 
 
 def _are_texts(table: DataTable, column: str) -> bool:
