@@ -38,7 +38,7 @@ def test_each_table_is_compared_with_what_those_before_it_have_left() -> None:
     assert TREE.decode(done.nodes) == ["plant/oak", "animal/cat", "animal/dog", "animal/cat"]
     assert done.keep.tolist() == [True, False, True, True]
     assert done.counts == {"gone": 1, "relabelled": 4, "removed": 1, "unlabelled": 1}
-    assert "corrections of 'first.csv': 1 labels replaced, 1 labels taken away" in done.sentence
+    assert "corrections of 'first.csv': 1 label replaced, 1 label taken away" in done.sentence
     assert (
         "corrections of 'second.csv': 3 labels replaced; not applied: 1 are of samples that an earlier"
         in (done.sentence)
@@ -102,7 +102,7 @@ def test_open_source_takes_several(tmp_path: Path) -> None:
     Corrections((Correction("row 2", "animal", "accept", "oak"),)).save(tmp_path / "b.csv")
     source = open_source(data, corrections=[tmp_path / "a.csv", tmp_path / "b.csv"])
     assert source.taxonomy.decode(source.nodes) == ["animal/dog", "plant/oak", "plant/oak"]
-    assert [note for note in source.notes if "corrections of 'b.csv': 1 labels replaced" in note]
+    assert [note for note in source.notes if "corrections of 'b.csv': 1 label replaced" in note]
 
 
 def texts(*words: str, names: list[str] | None = None) -> Source:

@@ -142,7 +142,7 @@ def test_every_kind_of_correction_and_every_reason_not_to_apply_one() -> None:
         "unknown": 1,
         "unlabelled": 1,
     }
-    for words in ("3 labels replaced", "1 samples removed", "'whale'", "'z'", "has changed since"):
+    for words in ("3 labels replaced", "1 sample removed", "'whale'", "'z'", "has changed since"):
         assert words in done.sentence
     again = wanted.resolve(ids, done.nodes, TREE)  # what is already so is neither done twice nor reported
     assert again.counts["unchanged"] == 4
@@ -177,7 +177,7 @@ def test_selections_are_corrected_like_the_whole() -> None:
     assert whole.instances.tolist() == [0, 2, 3]
     assert TREE.decode(part.nodes) == ["animal/cat", "animal/dog"]
     assert part.instances.tolist() == [3, 0]
-    assert "1 labels replaced, 1 samples removed" in whole.notes[-1]
+    assert "1 label replaced, 1 sample removed" in whole.notes[-1]
 
 
 def test_open_source_corrects(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_run_learns_from_corrections_and_keeps_them(
     with caplog.at_level(logging.WARNING):
         run = train(corrected, tmp_path / "corrected", progress_bar=False)
     notes = json.loads(run.data.read_text("utf-8"))["notes"]
-    assert "1 labels replaced, 1 labels taken away, 1 samples removed" in notes[-1]
+    assert "1 label replaced, 1 label taken away, 1 sample removed" in notes[-1]
     assert "'gone.png'" in notes[-1]
     seen = load_run(run.path).source
     found = dict(zip(seen.sample_names(), seen.taxonomy.decode(seen.nodes), strict=True))
@@ -125,8 +125,8 @@ def test_corrections_go_on_from_round_to_round(
     own = [run.path / "corrections.csv", run.path / "corrections-2.csv"]
     assert run.correction_files == own
     notes = " ".join(json.loads(run.data.read_text("utf-8"))["notes"])
-    assert "'first.csv': 1 labels replaced, 1 samples removed" in notes
-    assert "'second.csv': 1 labels replaced" in notes
+    assert "'first.csv': 1 label replaced, 1 sample removed" in notes
+    assert "'second.csv': 1 label replaced" in notes
 
     # the record is complete, and a table that changes is told
     first.unlink()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.atomic import atomic_write
+from labeltree.counted_nouns import say_count
 from labeltree.data.source import Source, printable
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.lazy import torch
@@ -332,10 +333,10 @@ def is_label(text: str, node: int, taxonomy: AnyTaxonomy) -> bool:
 
 
 _DONE = {
-    "relabelled": "{} labels replaced",
-    "unlabelled": "{} labels taken away",
-    "removed": "{} samples removed",
-    "unchanged": "{} labels were so already",
+    "relabelled": ("label replaced", "labels replaced"),
+    "unlabelled": ("label taken away", "labels taken away"),
+    "removed": ("sample removed", "samples removed"),
+    "unchanged": ("label was so already", "labels were so already"),
 }
 _NOT_DONE = {
     "unknown": "{} are of no sample here ({})",
@@ -350,7 +351,7 @@ _NOT_DONE = {
 def _sentence(name: str, outcomes: dict[str, list[str]]) -> str:
     if not outcomes:
         return f"'{name}' holds no accepted correction"
-    done = [text.format(len(outcomes[key])) for key, text in _DONE.items() if key in outcomes]
+    done = [say_count(len(outcomes[key]), *words) for key, words in _DONE.items() if key in outcomes]
     left = [
         text.format(len(samples := outcomes[key]), some(dict.fromkeys(samples), 3))
         for key, text in _NOT_DONE.items()
