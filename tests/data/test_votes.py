@@ -132,7 +132,7 @@ def test_confidence(tmp_path):
     assert source.taxonomy.decode(source.nodes) == ["naevus/blue", "naevus", None, "melanoma/nodular", None]
     assert source.notes == (
         "2 of 4 labels have a confidence below 0.5 (sure) and became their parent; 1 of these lay at depth 1 "
-        "and are missing now; 1 labels without a confidence stay as they are",
+        "and are missing now; 1 label without a confidence: as before",
     )
 
 

@@ -161,7 +161,7 @@ def test_query_gallery_names_what_is_wrong(
     with pytest.raises(DataError, match=r"no split 'probe'.*the table has \['test', 'train', 'val'\]"):
         run("query-gallery", inputs, queries="probe")
     (tmp_path / "q.txt").write_text("nobody\n")
-    with pytest.raises(DataError, match="lists 1 samples that are not in the table, such as 'nobody'"):
+    with pytest.raises(DataError, match="lists 1 sample not in the table, such as 'nobody'"):
         run("query-gallery", inputs, listed=str(tmp_path / "q.txt"))
     with pytest.raises(DataError, match="read as the list of queries"):
         run("query-gallery", inputs, listed=str(tmp_path / "none.txt"))

@@ -58,5 +58,5 @@ def test_the_numbers_with_and_without(tmp_path: Path) -> None:
     assert "Of 12 test labels, 2 were corrected (1 replaced, 1 taken away)" in said
     assert "top1 1.0000 with, 0.9167 without" in said
     said = cautions([Correction("0", "dog", "no label")])  # not measured
-    assert "1 labels taken away" in said
+    assert "1 label taken away" in said
     assert "test labels" not in said

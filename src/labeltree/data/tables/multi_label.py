@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labeltree.counted_nouns import say_count
 from labeltree.data.biology.rank_gaps import Gaps
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.table_columns import DataTable
@@ -399,7 +400,7 @@ def _coarsen_doubtful(
     if lost:
         said += f"; {lost:,} of these lay at depth 1 and are missing now"
     if empty:
-        said += f"; {empty:,} labels without a confidence stay as they are"
+        said += f"; {say_count(empty, 'label')} without a confidence: as before"
     return torch.where(doubted, parents, nodes), said
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.errors import DataError
 from labeltree.evaluation.fewest_samples import FEW, few_note
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
@@ -149,7 +150,7 @@ def _listed(inputs: Inputs, path: str) -> Tensor:
     if lost:
         some = ", ".join(repr(name) for name in sorted(lost)[:3])
         raise DataError(
-            f"'{path}' lists {len(lost)} samples that are not in the table, such as {some}; a line is a path "
+            f"'{path}' lists {say_count(len(lost), 'sample')} not in the table, such as {some}; a line is a path "
             "or an instance id of the table"
         )
     listed = np.zeros(len(table), dtype=bool)
