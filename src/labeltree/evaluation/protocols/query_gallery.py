@@ -150,8 +150,8 @@ def _listed(inputs: Inputs, path: str) -> Tensor:
     if lost:
         some = ", ".join(repr(name) for name in sorted(lost)[:3])
         raise DataError(
-            f"'{path}' lists {say_count(len(lost), 'sample')} not in the table, such as {some}; a line is a path "
-            "or an instance id of the table"
+            f"'{path}' lists {say_count(len(lost), 'sample')} not in the table, such as {some}; a line is a "
+            "path or an instance id of the table"
         )
     listed = np.zeros(len(table), dtype=bool)
     for column in names:
