@@ -4,7 +4,7 @@
     python benchmarks/peers_all.py [--short]
 
 One thread. A row is one work: a loss forward and backward, numbers of a search, classifiers, wrong labels, a
-vector index. Where both give the same number, the script stops if they differ. CPU seconds are medians over
+vector index. Losses, recall, MAP@R, mAP and F1 of both must agree. CPU seconds are medians over
 the rounds, *theirs ÷ ours* medians of the ratios within a round: above 1, ours takes less. Rows of packages
 that are not installed are left out. Maps by UMAP and t-SNE have no row: the explorer takes them from there.
 """
@@ -103,12 +103,7 @@ def _softmax(given: Batch) -> tuple[Call, Call]:
 
     ours = NormalisedSoftmaxLoss(given.taxonomy, given.z.shape[1], temperature=0.1)
     theirs = NormalizedSoftmaxLoss(len(ours.classes), given.z.shape[1], temperature=0.1)
-    with torch.no_grad():
-        theirs.W.copy_(ours.proxies.T)
-    place = torch.full((given.taxonomy.num_nodes,), -1)
-    place[ours.classes] = torch.arange(len(ours.classes))
-    labels = place[given.nodes]
-    return step(lambda z: theirs(z, labels), given.z), step(lambda z: ours(z, given.nodes), given.z)
+    return _with_proxies(given, ours, theirs, theirs.W.T)
 
 
 def _arcface(given: Batch) -> tuple[Call, Call]:
@@ -116,8 +111,15 @@ def _arcface(given: Batch) -> tuple[Call, Call]:
 
     ours = NormalisedSoftmaxLoss(given.taxonomy, given.z.shape[1], temperature=0.1)
     theirs = ArcFaceLoss(given.z.shape[1], len(ours.classes), m=0, s=10)
+    return _with_proxies(given, ours, theirs, theirs.weight)
+
+
+def _with_proxies(
+    given: Batch, ours: NormalisedSoftmaxLoss, theirs: torch.nn.Module, weights: Tensor
+) -> tuple[Call, Call]:
+    """Both losses with the same proxies; theirs takes the places of the classes as labels."""
     with torch.no_grad():
-        theirs.weight.copy_(ours.proxies)
+        weights.copy_(ours.proxies)
     place = torch.full((given.taxonomy.num_nodes,), -1)
     place[ours.classes] = torch.arange(len(ours.classes))
     labels = place[given.nodes]

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.data.held_out_sizes import samples_for_coverage
 from labeltree.decisions.answers import Paths
 from labeltree.errors import DataError
 from labeltree.metrics.metric_checks import check_nodes, check_same_length
@@ -179,11 +180,10 @@ def threshold_steps(scores: Tensor, groups: Tensor | None = None) -> ThresholdSt
 
 def samples_needed(promise: Promise) -> int:
     """Number of calibration samples (or groups) that the promise needs to allow answers below the root."""
-    share = Fraction(str(promise.coverage))
     if promise.confidence is not None:
         risk = 1 - promise.confidence
         return math.ceil(math.log(risk) / math.log(promise.coverage) - 1e-12)
-    return math.ceil(share / (1 - share)) if promise.method == "conformal" else 1
+    return samples_for_coverage(promise.coverage) if promise.method == "conformal" else 1
 
 
 def check_enough(count: int, promise: Promise, what: str = "calibration samples") -> None:

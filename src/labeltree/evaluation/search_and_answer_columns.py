@@ -207,11 +207,9 @@ class Inputs(TableInputs):
             }
         without = dict[str, WithoutBlocks]()
         if intervals and gallery is None and not bool(values["map@r"].isnan().all()):
-            without = self._without_blocks(measure, reading, queries, asked, progress)
-            of_depths = {f"/depth{depth}": nodes_at_depth(nodes, tree, depth) for depth in depths}
-            labels = {"": nodes if by_depth else in_judge(nodes), **of_depths}
-            if any(len(part.rows) < len(queries) for part in without.values()):
-                without |= self._recall_without_blocks(reading, queries, labels, ks)
+            cut = {f"/depth{depth}": nodes_at_depth(nodes, tree, depth).numpy() for depth in depths}
+            labels = {"": (nodes if by_depth else in_judge(nodes)).numpy(), **cut}
+            without = self._without_blocks(measure, reading, queries, asked, labels, ks, progress)
 
         def column(name: str, key: str, *, known: bool = True, **changes: Any) -> Column:
             of_search: dict[str, Any] = {"among": gallery is None, "without": without.get(key)}
@@ -244,40 +242,30 @@ class Inputs(TableInputs):
         reading: Reading,
         queries: Tensor,
         asked: bool | Tensor,
+        labels: dict[str, NDArray[np.int64]],
+        ks: Sequence[int],
         progress: Progress | None,
     ) -> dict[str, WithoutBlocks]:
-        """The numbers of queries that are searched among each other, without blocks of them."""
-        points = reading.points[queries]
+        """The numbers of queries that are searched among each other, without blocks of them.
 
-        def rank(rows: Tensor, most: int) -> Iterator[RankedChunk]:
-            return ranked_chunks(points[rows], points, geometry=reading.geometry, chunk_rows=most)
+        Where not all queries tell the effect of results, recall has it of all, by `labels` `(q,)` of the
+        depths.
+        """
+        points, seed = reading.points[queries], self.settings.seed
+        blocks, own = self._blocks(queries), self._own(queries)
+
+        def rank(rows: Tensor, most: int, top: int | None = None) -> Iterator[RankedChunk]:
+            return ranked_chunks(points[rows], points, geometry=reading.geometry, chunk_rows=most, top=top)
 
         def without(some: Tensor, order: Tensor) -> dict[str, Tensor]:
             scores = measure(queries[some], queries, asked is not False, order=order)
             return {name: value for name, value in scores.items() if value.shape == some.shape}
 
         graded = asked.nonzero()[:, 0] if isinstance(asked, Tensor) else torch.arange(len(queries))
-        return values_without_blocks(
-            without,
-            rank,
-            self._blocks(queries),
-            self._own(queries),
-            graded.numpy(),
-            self.settings.seed,
-            progress,
-        )
-
-    def _recall_without_blocks(
-        self, reading: Reading, queries: Tensor, labels: dict[str, Tensor], ks: Sequence[int]
-    ) -> dict[str, WithoutBlocks]:
-        """Recall of queries that are searched among each other, without blocks of them; `labels` by depth."""
-        points, of = reading.points[queries], {name: label.numpy() for name, label in labels.items()}
-
-        def rank(rows: Tensor, most: int, top: int) -> Iterator[RankedChunk]:
-            return ranked_chunks(points[rows], points, geometry=reading.geometry, chunk_rows=most, top=top)
-
-        blocks, own = self._blocks(queries), self._own(queries)
-        return recall_without_blocks(rank, of, ks, blocks, own, self.settings.seed)
+        left_out = values_without_blocks(without, rank, blocks, own, graded.numpy(), seed, progress)
+        if any(len(part.rows) < len(queries) for part in left_out.values()):
+            left_out |= recall_without_blocks(rank, labels, ks, blocks, own, seed)
+        return left_out
 
     def _own(self, queries: Tensor) -> NDArray[np.int64]:
         """A number `(q,)` of each query; those of the same one are no results of each other."""

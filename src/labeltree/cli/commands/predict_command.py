@@ -81,7 +81,9 @@ def _answer_by_names(arguments: list[str]) -> None:
     with import_quickly():
         from labeltree.api import zero_shot
 
-    _print(zero_shot(options), options, full=words.full)
+    # of labelled guesses, how often the first is right is all that there is to say
+    guessed = options.labelled and options.calibrate is None
+    _print(zero_shot(options), options, full=words.full or guessed)
 
 
 def _print(done: Answered, options: AnswerFile, *, full: bool) -> None:

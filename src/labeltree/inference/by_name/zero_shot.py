@@ -111,7 +111,7 @@ def answer_by_names(options: ZeroShotOptions, taxonomy: Taxonomy) -> Answered:
         given=named.given,
         one_each=named.one_each,
         classifier=_sentence(by_name, scores, labels),
-        rests_on=_rests_on(rule, options, _first_guesses(by_name.classes, scores, labels)),
+        rests_on=_rests_on(rule, options),
         about={
             "encoder": space.name,
             "taxonomy": taxonomy.digest,
@@ -139,12 +139,12 @@ def _first_guesses(classes: ClassNodes, scores: Tensor, labels: Tensor | None) -
     return f" The first guess is right for {share:.1%} of the labelled samples ({depths})."
 
 
-def _rests_on(rule: DecisionRule | None, options: ZeroShotOptions, first: str) -> str:
+def _rests_on(rule: DecisionRule | None, options: ZeroShotOptions) -> str:
     if rule is not None:
         return PromiseSamples.of(rule, "other", source=str(options.calibrate)).sentence
     return (
         "Nothing is promised: without labelled samples (--calibrate DATA) no answer is finer than the root, "
-        f"and the probabilities of guesses are not calibrated.{first}"
+        "and the probabilities of guesses are not calibrated."
     )
 
 
