@@ -281,6 +281,8 @@ class NodeIntervals:
             matrix = block.prepared()
             values = block.weighted(np.ones((count, 1)), matrix)
             left = block.weighted(block_counts(count), matrix)
+            uncounted = np.isnan(left["sensitivity"] + left["specificity"])  # no positives, or no negatives
+            left = {name: np.where(uncounted, np.nan, of_rate) for name, of_rate in left.items()}
             exact = {name: _exact(*parts, resampling.confidence) for name, parts in block.shares().items()}
             draws = {name: np.empty((len(here), resampling.resamples)) for name in names if name not in exact}
             for part, counts in resampling.batches(count):

@@ -20,12 +20,14 @@ from labeltree.evaluation.statistics import (
     FEWEST_GROUPS,
     Bootstrap,
     GroupSums,
+    Interval,
     JointJackknife,
     RatioColumns,
     Resampling,
     Statistic,
     mean_of_parts,
 )
+from labeltree.evaluation.statistics.jackknife import jackknife
 from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks, ends_of_search
 from labeltree.metrics.catalogue import find_metric, is_larger_better
 from labeltree.runs import EmbeddingTable
@@ -267,25 +269,41 @@ def _estimate_among(
             if parts[column.kind, column.name, column.at] > 1:
                 continue  # a mean over folds
             places, weights = _means_of(each, nodes, tree)
-            sums = [part.T[:, None] for part in each.without.sums(weights, each.values.numpy())]
-            known = np.flatnonzero(np.isfinite(sums[0]).all(axis=(0, 1)))
-            if not len(known):
-                continue
-            drawn = GroupSums(sums[0][:, :, known], sums[1][:, :, known])
-            ends = Bootstrap(drawn, resamples=resampling.resamples, seed=resampling.seed).interval(
-                confidence=resampling.confidence, share=each.share
-            )
             assert each.rows is not None
-            low, high = np.clip(ends.low, -1, 1), np.clip(ends.high, -1, 1)  # CPCC is a correlation
+            counts = _count_units(weights, units.groups[position[each.rows].numpy()])
+            value = np.array([numbers[place].value for place in places])
             if each.share:
-                counts = _count_units(weights[known], units.groups[position[each.rows].numpy()])
-                single = ((each.values == 0) | (each.values == 1) | each.values.isnan()).all()
-                every = np.full(len(known), bool(single))
-                low, high = ends_of_search(low, high, ends.value, every, counts, resampling.confidence)
-            for number, place in enumerate(places[which] for which in known):
-                error = float(ends.error[number])
-                numbers[place] = Number(numbers[place].value, float(low[number]), float(high[number]), error)
+                ends = _share_without_blocks(each, weights, value, counts, resampling)
+            else:  # CPCC, a correlation
+                left = each.without.means(weights).T
+                ends = jackknife(value, left, counts, confidence=resampling.confidence, lowest=-1.0)
+            for number in np.flatnonzero(~np.isnan(ends.error)):
+                low, high, error = (float(part[number]) for part in (ends.low, ends.high, ends.error))
+                numbers[places[number]] = Number(numbers[places[number]].value, low, high, error)
     return numbers
+
+
+def _share_without_blocks(
+    column: Column, weights: csr_array, value: Floats, counts: Floats, resampling: Resampling
+) -> Interval:
+    """The intervals of means `(m,)` of queries between 0 and 1, with weights `(m, n)`, of `counts` units."""
+    assert column.without is not None
+    sums = [part.T[:, None] for part in column.without.sums(weights, column.values.numpy())]
+    known = np.isfinite(sums[0]).all(axis=(0, 1))
+    ends = Interval(value, *np.full((3, len(value)), np.nan))
+    if not known.any():
+        return ends
+    drawn = GroupSums(sums[0][:, :, known], sums[1][:, :, known])
+    of_known = Bootstrap(drawn, resamples=resampling.resamples, seed=resampling.seed).interval(
+        confidence=resampling.confidence
+    )
+    single = ((column.values == 0) | (column.values == 1) | column.values.isnan()).all()
+    every = np.full(int(known.sum()), bool(single))
+    ends.low[known], ends.high[known] = ends_of_search(
+        of_known.low, of_known.high, of_known.value, every, counts[known], resampling.confidence
+    )
+    ends.error[known] = of_known.error
+    return ends
 
 
 def _means_of(column: Column, nodes: Tensor, tree: Taxonomy) -> tuple[list[Place], csr_array]:

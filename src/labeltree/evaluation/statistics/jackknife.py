@@ -43,34 +43,58 @@ def jackknife(
     """Intervals of numbers, at most 1, from their values without each block of groups.
 
     The variance is (B − 1)/B·Σ(T₍b₎ − mean)² (Shao & Tu 1995, Section 2.3), and the ends are those of t with
-    B − 1 degrees of freedom. Draws with replacement would not do: repeated samples agree with themselves, and
-    rare classes are missing from many draws. There is no interval with fewer than six groups, nor if all
-    values agree.
+    B − 1 degrees of freedom, on the scale of arcsin √((T − lowest)/(1 − lowest)) where a number cannot be
+    lower: near its bounds it varies little, and to one side. Draws with replacement would not do: repeated
+    samples agree with themselves, and rare classes are missing from many draws. There is no interval with
+    fewer than six groups, nor if all values agree.
 
     Args:
         value: `(m,)` the numbers.
         left: `(B, m)` those without each block; NaN where one is not defined.
         groups: `(m,)` number of groups that count in each.
         confidence: Confidence level of the intervals.
-        lowest: `(m,)` or one for all, the least possible value; NaN = there is no interval, but an error.
+        lowest: `(m,)` or one for all, the least possible value; −∞ = there is none; NaN = there is no
+            interval, but an error.
         agreeing: `(m,)` number of independent cases behind each number, which are right or wrong: where all
             values agree on 0 or on 1, the interval is the exact binomial one of as many. None: there is none.
     """
-    known = ~np.isnan(left)
-    count = known.sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(known, left, 0.0).sum(axis=0) / count
-        squares = np.where(known, np.square(left - mean), 0.0).sum(axis=0)
-        error = np.sqrt(squares * (count - 1) / count)
-        reach = error * stdtrit(np.minimum(count, groups) - 1, (1 + confidence) / 2)
+    lowest = np.broadcast_to(lowest, value.shape)
+    error, count = _spread(left)
+    at, scaled = _stabilised(value, lowest), _stabilised(left, lowest)
+    with np.errstate(invalid="ignore"):
+        reach = _spread(scaled)[0] * stdtrit(np.minimum(count, groups) - 1, (1 + confidence) / 2)
     few = (np.minimum(count, groups) < FEWEST_GROUPS) | np.isnan(value)
     error = np.where(few, np.nan, error)
     low, high = (
-        np.where(few | (error <= SAME), np.nan, np.clip(end, lowest, 1.0))
-        for end in (value - reach, value + reach)
+        np.where(few | (error <= SAME), np.nan, _original(end, lowest)) for end in (at - reach, at + reach)
     )
     if agreeing is not None:
         sure = ~few & (error <= SAME) & ((np.abs(value) <= SAME) | (np.abs(value - 1) <= SAME))
         exact = binomial_ends(np.clip(value, 0, 1), agreeing, confidence)
         low, high = (np.where(sure, mine, other) for mine, other in zip(exact, (low, high), strict=True))
     return Interval(value, low, high, error)
+
+
+def _spread(left: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """The standard error `(m,)` of the jackknife, and of how many blocks `(m,)` it is."""
+    known = ~np.isnan(left)
+    count = known.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(known, left, 0.0).sum(axis=0) / count
+        squares = np.where(known, np.square(left - mean), 0.0).sum(axis=0)
+        return np.sqrt(squares * (count - 1) / count), count
+
+
+def _stabilised(numbers: Floats, lowest: Floats) -> Floats:
+    """Numbers `(…, m)` of at most 1 on the scale of the arcsine; unchanged where there is no lowest one."""
+    bounded = np.isfinite(lowest)
+    share = (numbers - np.where(bounded, lowest, 0.0)) / (1 - np.where(bounded, lowest, 0.0))
+    return np.where(bounded, np.arcsin(np.sqrt(np.clip(share, 0.0, 1.0))), numbers)
+
+
+def _original(scaled: Floats, lowest: Floats) -> Floats:
+    """The inverse of `_stabilised`, for numbers that are at most 1; NaN where `lowest` is."""
+    bounded = np.isfinite(lowest)
+    share = np.square(np.sin(np.clip(scaled, 0.0, np.pi / 2)))
+    within = np.where(bounded, lowest, 0.0) * (1 - share) + share
+    return np.where(bounded, within, np.clip(scaled, lowest, 1.0))

@@ -97,6 +97,11 @@ class WithoutBlocks:
         blocks[rows] = self.blocks
         return replace(self, blocks=blocks, rows=rows[self.rows])
 
+    def means(self, weights: csr_array) -> Floats:
+        """The means `(m, B)` of queries with weights `(m, n)`, without each block."""
+        some, known = weights[:, self.rows], ~np.isnan(self.values)
+        return divided(some @ np.nan_to_num(self.values.astype(float)), some @ known.astype(float))
+
     def sums(self, weights: csr_array, values: Floats) -> tuple[Floats, Floats]:
         """Sums of the blocks, whose ratio is the mean of queries and varies over blocks as that does.
 
@@ -123,7 +128,7 @@ class WithoutBlocks:
         same = self.searches[self.blocks[self.rows]][:, None] == self.searches
         rest = same * known.any(axis=1, keepdims=True) * (1 - of_block[self.rows])
         before = divided(some @ (rest * value[self.rows]), some @ rest)
-        lost = before - divided(some @ np.nan_to_num(self.values.astype(float)), some @ known.astype(float))
+        lost = before - self.means(weights)
         of_search = (self.searches[:, None] == self.searches).astype(float)
         blocks = of_search.sum(axis=0)
         share = totals @ of_search / blocks
