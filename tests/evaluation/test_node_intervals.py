@@ -187,8 +187,16 @@ def test_the_jackknife_of_a_mean_is_the_interval_of_t() -> None:
     values = np.random.default_rng(0).normal(0.5, 0.05, 30)
     left = (values.sum() - values) / 29
     mean, half = values.mean(), t.ppf(0.975, 29) * values.std(ddof=1) / math.sqrt(30)
-    found = jackknife(np.array([mean]), left[:, None], np.array([30.0]), confidence=0.95)
+    found = jackknife(np.array([mean]), left[:, None], np.array([30.0]), confidence=0.95, lowest=-np.inf)
     assert (found.low[0], found.high[0]) == pytest.approx((mean - half, mean + half))
+    for lowest in (0.0, -1.0):  # of t on the scale of the arcsine, where nothing is lower
+        bounded = jackknife(np.array([mean]), left[:, None], np.array([30.0]), confidence=0.95, lowest=lowest)
+        scaled = np.arcsin(np.sqrt((left - lowest) / (1 - lowest)))
+        reach = t.ppf(0.975, 29) * scaled.std(ddof=1) * 29 / math.sqrt(30)
+        at = math.asin(math.sqrt((mean - lowest) / (1 - lowest)))
+        ends = [lowest + (1 - lowest) * math.sin(at + side * reach) ** 2 for side in (-1, 1)]
+        assert [bounded.low[0], bounded.high[0]] == pytest.approx(ends)
+        assert bounded.error[0] == pytest.approx(found.error[0])
     few = jackknife(np.array([mean]), left[:5, None], np.array([5.0]), confidence=0.95)
     assert np.isnan([few.low[0], few.high[0], few.error[0]]).all()
     clipped = jackknife(np.array([0.999]), 0.999 + left[:, None] - mean, np.array([30.0]), confidence=0.95)

@@ -361,12 +361,16 @@ def test_a_mean_over_several_searches_has_no_interval() -> None:
 def test_the_ends_of_cpcc_are_those_of_a_correlation() -> None:
     nodes = TREE.leaves[torch.arange(40) % len(TREE.leaves)]
     settings = EvaluationSettings(resamples=200)
-    runs = {}
+    runs, ends = {}, {}
     for name, seed in (("a", 0), ("b", 3)):
         noise = torch.randn(40, 6, generator=torch.Generator().manual_seed(seed))
         result = evaluate(EmbeddingTable(noise, nodes), TREE, name=name, settings=settings)
         low, high = result.main.interval("cpcc")
         assert -1 <= low < result.main.score("cpcc") < high <= 1
-        runs[name] = result.outcomes[name]
-    for found in compare(runs, metrics=["embeddings.cpcc"]).metric("cpcc").estimates.values():
-        assert -1 <= found.low < found.high <= 1
+        runs[name], ends[name] = result.outcomes[name], (low, high)
+    compared = compare(runs, metrics=["embeddings.cpcc"]).metric("cpcc")
+    for name, found in compared.estimates.items():
+        assert (found.low, found.high) == pytest.approx(ends[name])  # as its own evaluation says
+    difference = compared.differences["b"]
+    assert difference.test == "jackknife"
+    assert 0 < difference.p <= 1

@@ -248,14 +248,6 @@ class Found(NamedTuple):
             },
         )
 
-    def of_correlation(self) -> Found:
-        """With the ends of numbers from −1 to 1, as CPCC is."""
-        estimates = {
-            name: replace(each, low=float(np.clip(each.low, -1, 1)), high=float(np.clip(each.high, -1, 1)))
-            for name, each in self.estimates.items()
-        }
-        return self._replace(estimates=estimates)
-
     def of_search(self, single: bool, confidence: float) -> Found:
         """With the ends of a search, see `ends_of_search`; `single`: a share of queries, in one run."""
         estimates = {}
@@ -314,8 +306,14 @@ class PairedEstimates:
             if plain:
                 by_key |= zip(plain, self._measure_means(drawn, plain, place), strict=True)
             for among, known in _keys_by_blocks(drawn, searched):
-                measured = self._measure_means(drawn, among, place, "blocks" if known else "unknown")
-                by_key |= zip(among, measured, strict=True)
+                joint = [key for key in among if known and any(key in run.no_share for run in drawn)]
+                means = [key for key in among if key not in joint]
+                if joint:
+                    left = _correlations_without_blocks(drawn, joint)
+                    by_key |= zip(joint, self._measure_joint(drawn, joint, place, left), strict=True)
+                if means:
+                    measured = self._measure_means(drawn, means, place, "blocks" if known else "unknown")
+                    by_key |= zip(means, measured, strict=True)
         return {key: by_key[key] for key in keys}
 
     def _measure_means(
@@ -348,19 +346,21 @@ class PairedEstimates:
         if drawn == "blocks":
             single = np.isin(values, [0.0, 1.0]) | ~counted
             measured = [
-                each.of_search(bool(single[..., place].all()), self.confidence)
-                if share[place]
-                else each.of_correlation()
-                for place, each in enumerate(measured)
+                each.of_search(bool(single[..., number].all()), self.confidence)
+                for number, each in enumerate(measured)
             ]
         return [each.without_intervals() if no else each for each, no in zip(measured, unknown, strict=True)]
 
     def _measure_joint(
-        self, runs: Sequence[Outcomes], keys: Sequence[Key], place: Mapping[str, list[int]]
+        self,
+        runs: Sequence[Outcomes],
+        keys: Sequence[Key],
+        place: Mapping[str, list[int]],
+        left: JointJackknife | None = None,
     ) -> list[Found]:
         """Metrics that are not means over samples, likewise."""
         counted = np.stack([[run.counted(key) for key in keys] for run in runs]).transpose(2, 0, 1)
-        return self._found(self._joint(runs, keys), None, counted, place, runs)
+        return self._found(left or self._joint(runs, keys), None, counted, place, runs)
 
     def _found(
         self,
@@ -493,6 +493,22 @@ def _keys_by_blocks(runs: Sequence[Outcomes], keys: Sequence[Key]) -> list[tuple
             others.append(key)
     groups = [(several, True) for several, _ in by_blocks]
     return [*groups, (unknown, False)] if unknown else groups
+
+
+def _correlations_without_blocks(runs: Sequence[Outcomes], keys: Sequence[Key]) -> JointJackknife:
+    """Correlations of samples with each other (CPCC), without the same blocks of samples in all runs."""
+    values, weights = _stacked(runs, keys)
+    count = next(part.values.shape[1] for run in runs if (part := run.without.get(keys[0])))
+    value = np.full(values.shape[1:], np.nan)
+    left = np.full((count, *value.shape), np.nan)
+    for place, run in enumerate(runs):
+        for column, key in enumerate(keys):
+            known = ~np.isnan(values[:, place, column])
+            if (part := run.without.get(key)) is not None and known.any():
+                value[place, column] = values[known, place, column].mean()
+                weight = np.where(known, weights[:, place, column], 0.0)
+                left[:, place, column] = part.means(csr_array(weight[None]))[0]
+    return JointJackknife(value, left, np.ones(left.shape, dtype=bool), np.full(len(keys), -1.0))
 
 
 def _sums_of_blocks(
