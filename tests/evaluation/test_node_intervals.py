@@ -10,12 +10,19 @@ import pytest
 import torch
 from scipy.stats import norm, t
 
-from labeltree.evaluation.reported_nodes import MeanWithoutBlocks, NodeIntervals, mean_auroc
+from labeltree.evaluation.reported_nodes import (
+    MeanWithoutBlocks,
+    NodeIntervals,
+    ReportedNodes,
+    counted_nodes,
+    mean_auroc,
+    node_result,
+)
 from labeltree.evaluation.result import ProtocolResult
 from labeltree.evaluation.sample_columns import Number, Place, ResamplingUnits
 from labeltree.evaluation.statistics import Partition, Resampling, agreement_intervals
 from labeltree.evaluation.statistics.jackknife import block_counts, jackknife
-from labeltree.metrics.functional import node_auroc
+from labeltree.metrics.functional import node_auroc, node_decision_metrics
 from labeltree.metrics.functional.node_resampling import RATES, decided_nodes
 from labeltree.taxonomy import Taxonomy
 
@@ -94,6 +101,27 @@ def test_all_places_of_nodes_get_intervals() -> None:
             result.node_intervals[name]["a/x"],
         ):
             assert 0 <= low < high <= 1, name
+
+
+def test_a_node_leaves_the_means_with_its_last_positive() -> None:
+    target = TREE.encode(["a/x"] * 9 + ["a/y"] * 7 + ["b"])  # without the last sample b has no positive
+    predicted = TREE.encode(["a/x"] * 7 + ["a/y"] * 7 + ["b", "a/x", "b"])
+    left = []
+    for out in range(len(target)):
+        rows = torch.arange(len(target)) != out
+        rates = node_decision_metrics(predicted[rows], target[rows], TREE)
+        nodes = ReportedNodes.of(rates, TREE)
+        left.append(float(rates["specificity"][nodes.counted].mean()))
+    rates = node_decision_metrics(predicted, target, TREE)
+    nodes, units = ReportedNodes.of(rates, TREE), ResamplingUnits(Resampling(50), np.arange(len(target)))
+    of_nodes = {name: rates[name] for name in RATES}
+    result = node_result(of_nodes, nodes)
+    said = decided_nodes(predicted, target, TREE, units.groups, units.count)
+    NodeIntervals(result, units, TREE).add_rates("", said, counted_nodes(of_nodes, nodes))
+    expected = jackknife(
+        np.array([result.scores["specificity"]]), np.array(left)[:, None], np.array([17.0]), confidence=0.95
+    )
+    assert result.intervals["specificity"] == pytest.approx((expected.low[0], expected.high[0]))
 
 
 @pytest.mark.parametrize("seed", [0, 4])
