@@ -160,6 +160,22 @@ def test_clip_is_the_cross_entropy_of_both_ways():
     torch.testing.assert_close(loss(images, texts, nodes, nodes, ids, ids), sum(both) / 2)
 
 
+@pytest.mark.parametrize("tile", [1, 14, 40])
+def test_clip_of_many_pairs_is_computed_tile_by_tile(tile, monkeypatch):
+    *rows, image_ids, text_ids = batch(7)
+    clip = ImageTextLoss(TREE, TAU, positives="instance", relatives=0)
+    found = []
+    for size in (2**22, tile):
+        monkeypatch.setattr("labeltree.pairs.two_sides._TILE", size)
+        images, texts = (x.clone().requires_grad_() for x in rows[:2])
+        value = clip(images, texts, *rows[2:], image_ids, text_ids)
+        first = torch.autograd.grad(value, (images, texts), create_graph=True)
+        second = torch.autograd.grad(first[0].square().sum(), (images, texts))
+        found.append([value.detach(), *first, *second])
+    for whole, parts in zip(*found, strict=True):
+        torch.testing.assert_close(parts, whole)
+
+
 @pytest.mark.parametrize("relatives", [0.0, 0.5])
 def test_gradient_check(relatives):
     images, texts, *labels = batch(4, 5, 4)

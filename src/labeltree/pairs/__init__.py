@@ -25,6 +25,7 @@ from labeltree.pairs.relation import LabelRows, PairRelation
 from labeltree.pairs.relation_codes import RelationCodes, Rho, relation_codes
 from labeltree.pairs.similarity import Similarity, as_kernels_take, pair_similarity, prototype_distances
 from labeltree.pairs.terms import bounded_terms, masked_logsumexp, relation_terms, weigh, weighted_terms
+from labeltree.pairs.two_sides import both_ways
 
 __all__ = [
     "Implementation",
@@ -41,6 +42,7 @@ __all__ = [
     "Statistic",
     "UnionBatch",
     "as_kernels_take",
+    "both_ways",
     "bounded_sum",
     "bounded_terms",
     "eager_gradient",

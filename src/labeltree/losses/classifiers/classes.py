@@ -112,7 +112,7 @@ def node_log_likelihood(logits: Tensor, nodes: Tensor, ranges: Tensor) -> Tensor
     # Labels that are one class, mostly all, need no masks; a GPU would have to wait to know which they are.
     first, end = ranges[nodes].unbind(1)
     several = (end - first != 1).nonzero()[:, 0]
-    log_likelihood = logits.log_softmax(1).gather(1, first[:, None])[:, 0]
+    log_likelihood = -torch.nn.functional.cross_entropy(logits, first, reduction="none")
     if not len(several):
         return log_likelihood
     return log_likelihood.index_copy(

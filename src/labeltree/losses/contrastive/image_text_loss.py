@@ -22,6 +22,7 @@ from labeltree.pairs import (
     Similarity,
     UnionBatch,
     as_kernels_take,
+    both_ways,
     relation_codes,
     relation_terms,
     union_batch,
@@ -213,7 +214,19 @@ class ImageTextLoss(RelationLoss):
                 there += 1
         return total / max(there, 1)
 
+    @property
+    def _is_clip(self) -> bool:
+        """Whether labels play no part, and all of the other side compete by cosine."""
+        alone = self.positives == "instance" and self.relatives == 0 and self.undecided == "negative"
+        return alone and self.depths == "joint" and self.similarity == "cosine"
+
     def _both_ways(self, images: UnionBatch, texts: UnionBatch, table: LossTable) -> Tensor:
+        image_ids, text_ids = images.columns["instances"], texts.columns["instances"]
+        empty = not len(images.embeddings) or not len(texts.embeddings)
+        if self._is_clip and not empty and image_ids is not None and text_ids is not None:
+            terms = both_ways(images.embeddings, texts.embeddings, image_ids, text_ids, self.temperature)
+            losses = [reduce_terms(*each, table.term_weight, self.reduction) for each in terms]
+            return propagate_nan((losses[0] + losses[1]) / 2, images.embeddings, texts.embeddings)
         return (self._one_way(images, texts, table) + self._one_way(texts, images, table)) / 2
 
     def _union(self, rows: Tensor, nodes: Tensor, instances: Tensor, dtype: torch.dtype) -> UnionBatch:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from labeltree.geometry import Sphere
 from labeltree.geometry.hand_written import differentiable_once
+from labeltree.geometry.precision import answer_dtype
 from labeltree.losses.batch import check_batch, check_width, follow_device
 from labeltree.losses.classifiers.classes import node_log_likelihood
 from labeltree.losses.proxies.unit_proxies import ProxyLoss
@@ -91,7 +92,11 @@ class NormalisedSoftmaxLoss(ProxyLoss):
 
     def logits(self, embeddings: Tensor) -> Tensor:
         """The logits cos(z, P_c)/τ of embeddings `(n, dim)`, `(n, C)`, float32 or better."""
-        return super().logits(embeddings) * self.scale
+        check_width(embeddings, self.dim)
+        dtype = answer_dtype(embeddings, self.proxies)
+        points, proxies = (Sphere().project(x.to(dtype)) for x in (embeddings, self.proxies))
+        with torch.autocast(points.device.type, enabled=False):
+            return (points * self.scale).to(dtype) @ proxies.T  # fewer numbers to scale than logits
 
     def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """Evaluate the loss of a batch; see the class."""
