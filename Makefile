@@ -110,7 +110,7 @@ campaign-index: $(READY)
 campaign-statistics: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/proportions.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/worst_stratum.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/coverage.py --repetitions 4000 --raw runs/coverage.json
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/coverage.py --repetitions 4000 --raw benchmarks/results/coverage.npz
 
 clean:
 	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,6 +1,6 @@
 """Intervals and tests of `evaluate` and `compare`: do they hold, how wide are they, do equals differ?
 
-    python benchmarks/coverage.py [--repetitions 300] [--seconds 1200] [--processes 2] [--raw FILE]
+    python benchmarks/coverage.py [--repetitions 300] [--seconds 1200] [--processes 2] [--raw FILE.npz]
 
 In every repetition test samples are drawn from one world, embedded with noise by three encoders, and
 evaluated and compared by labeltree. What a number would be on average, at this number of samples and with
@@ -12,18 +12,19 @@ noise. *Queries* are the same figures with queries resampled as if each were no 
 The worlds have 18 classes in a tree of three depths. *tail*: classes as frequent as 1/rank; *apart*: classes
 so far apart that nearly all is right; *groups*: samples in fives, each five with a shift of its own. Every
 fourth repetition is compared; larger worlds are drawn less often, as the tables say. With
---raw FILE the figures of all repetitions are kept, and a later call goes on from there.
+--raw FILE the figures of all repetitions are kept, to four decimals or more, and a later call goes on from
+there, on any machine: results/coverage.npz holds those of the committed table.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,8 +54,10 @@ CONFIDENCE = 0.95
 SHARES = ("recall_at_1", "top1", "hierarchical_f1", "accuracy_at_depth_1", BRANCH)  # means from 0 to 1
 WIDEST = 1.6  # times the width of the true spread
 _DIM, _NOISE, _MORE = 6, 0.5, 0.65
-_KEPT_EVERY = 100  # repetitions
+_KEPT_EVERY = 300  # repetitions
 _COMPARED_EVERY = 4  # repetitions: to compare costs three times as much as to evaluate
+_FIGURES, _UNKNOWN = 9, -(2**31)  # of a number in a repetition, as they are kept
+_CHANCES = [3, 4, 7, 8]  # those that are p
 _KNOWN = 270  # samples that classifiers learn from and are set by
 
 
@@ -72,6 +75,11 @@ class World:
     @property
     def title(self) -> str:
         return f"{self.name} {self.samples}"
+
+    @property
+    def unit(self) -> float:
+        """What figures are rounded to where they are kept: far below what a repetition varies by."""
+        return 1e-6 if self.samples > 1000 else 1e-4
 
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Points, classes, and groups of test samples."""
@@ -287,12 +295,12 @@ class Cell:
 
 
 def cells(world: World, several: list[dict[str, list[float]]]) -> list[Cell]:
-    """The cells of a world that have at least a third of its repetitions."""
+    """The cells of a world that have at least an eighth of its repetitions."""
     parts = [(name, [row[name] for row in several if name in row]) for name in ROWS]
     return [
         Cell(world, name, np.array(part, dtype=float))
         for name, part in parts
-        if len(part) >= len(several) / 3
+        if len(part) >= len(several) / 8
     ]
 
 
@@ -342,10 +350,40 @@ def wide(measured: list[Cell]) -> list[str]:
 
 
 def keep(path: Path, rows: dict[World, list[dict[str, list[float]]]]) -> None:
-    """Write the figures of all repetitions, for a later call to go on from."""
+    """Write the figures of all repetitions as whole multiples of a unit, for a later call to go on from."""
+    figures: dict[str, Any] = {}
+    for world, several in rows.items():
+        table = np.full((len(several), len(ROWS), _FIGURES), np.nan)
+        for number, row in enumerate(several):
+            for name, figures_of in row.items():
+                table[number, ROWS.index(name)] = figures_of
+        table /= world.unit
+        scaled = np.round(table)
+        scaled[:, :, _CHANCES] = np.ceil(table[:, :, _CHANCES] - 1e-6)  # p > .05 stays above it
+        whole = np.where(np.isnan(scaled), _UNKNOWN, scaled).astype(np.int32)
+        figures[world.title] = np.ascontiguousarray(whole.transpose(1, 2, 0))  # packs best
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as temporary:
-        temporary.write_text(json.dumps({w.title: several for w, several in rows.items()}))
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, names=np.array(ROWS), **figures)
+
+
+def read_kept(path: Path) -> dict[World, list[dict[str, list[float]]]]:
+    """What `keep` has written; a branch of which a repetition knows nothing is left out of its row."""
+    rows: dict[World, list[dict[str, list[float]]]] = {}
+    with np.load(path) as kept:
+        names = kept["names"].tolist()
+        for world in WORLDS:
+            table = kept[world.title].transpose(2, 0, 1) if world.title in kept.files else np.empty((0, 0, 0))
+            table = np.where(table == _UNKNOWN, np.nan, table * world.unit)
+            rows[world] = [
+                {
+                    name: figures.tolist()
+                    for name, figures in zip(names, row, strict=True)
+                    if name != BRANCH or not np.isnan(figures).all()
+                }
+                for row in table
+            ]
+    return rows
 
 
 def main() -> None:
@@ -355,13 +393,12 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=300, help="of every world")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--raw", type=Path, help="JSON of all repetitions, which a later call goes on from")
+    parser.add_argument("--raw", type=Path, help=".npz of all repetitions, which a later call goes on from")
     parser.add_argument("--out", type=Path, default=OUT / "coverage.md")
     options = parser.parse_args()
     rows: dict[World, list[dict[str, list[float]]]] = {world: [] for world in WORLDS}
     if options.raw is not None and options.raw.is_file():
-        kept = json.loads(options.raw.read_text("utf-8"))
-        rows = {world: kept.get(world.title, []) for world in WORLDS}
+        rows = read_kept(options.raw)
     tasks = sorted(
         (
             (world, seed)
