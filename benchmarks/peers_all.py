@@ -193,7 +193,7 @@ def searches(size: Size) -> Iterator[Row]:
             f"recall@1 and MAP@R of {n:,}",
             "pytorch-metric-learning",
             of_calculator,
-            asked("recall", "map@r"),
+            asked("map@r", "recall"),
             3,
         )
     if find_spec("oml"):
@@ -210,7 +210,7 @@ def searches(size: Size) -> Iterator[Row]:
             return float(first + calc_map(right, counts, (len(nodes) - 1,))[0].double().mean())
 
         yield compared(
-            f"recall@1 and mAP of {n:,}", "open-metric-learning", of_oml, asked("recall", "map"), 3
+            f"recall@1 and mAP of {n:,}", "open-metric-learning", of_oml, asked("map", "recall"), 3
         )
     if find_spec("torchmetrics"):
         from torchmetrics.retrieval import RetrievalMAP

@@ -64,6 +64,30 @@ def test_ranks_once_and_gives_the_numbers_of_the_functions(
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
+@pytest.mark.parametrize("depth", [None, 1])
+def test_fewer_results_need_no_pass_of_their_own(depth: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [
+        functional.map_at_r(*QUERIES, taxonomy=TAXONOMY, depth=depth),
+        functional.recall_at_k(*QUERIES, ks=(1,), taxonomy=TAXONOMY, depth=depth)[1],
+        functional.mean_average_precision(*QUERIES, taxonomy=TAXONOMY, depth=depth),
+        functional.recall_at_k(*QUERIES, ks=(40,), taxonomy=TAXONOMY, depth=depth)[40],
+    ]
+    passes = []
+    score = retrieval.score_rankings
+    monkeypatch.setattr(retrieval, "score_rankings", lambda *a, **k: (passes.append(1), score(*a, **k)))
+    search = Retrieval(*QUERIES, TAXONOMY, rank_once=False)
+    found, so_far = [search.map_at_r(depth=depth)], [1]
+    for number in (
+        lambda: search.recall(1, depth=depth),
+        lambda: search.mean_average_precision(depth=depth),
+        lambda: search.recall(40, depth=depth),
+    ):
+        found.append(number())
+        so_far.append(len(passes))
+    assert so_far == [1, 1, 2, 2]
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
 def test_reads_rankings_that_are_known() -> None:
     points, nodes = QUERIES[0], QUERIES[1].clamp(min=1)
     near = torch.nn.functional.normalize(points.double())

@@ -86,7 +86,8 @@ class Retrieval:
         reduction: "mean" over the queries that a number counts, float64 scalars, NaN if there are none; or
             "none", (n,) float64, NaN where a query is left out.
         rank_once: Read all scores in the first pass, see above. False: every number makes a pass that reads
-            what it needs alone, which is quicker for a single number; the functions do so.
+            what it needs alone, which is quicker for a single number; the functions do so. Recall, MAP@R and
+            mAP need none if a number before them looked at as many results.
         shard: Divide the queries over the ranks of `torch.distributed`; all ranks give the same arguments and
             get the same result.
         progress: Called as `progress("ranking", done, total)`.
@@ -135,6 +136,7 @@ class Retrieval:
         self._taxonomy, self._reduction, self._rank_once = taxonomy, reduction, rank_once
         self._sides = (query_embeddings, query_nodes, key_embeddings, key_nodes, query_groups, key_groups)
         self._search = search = Search(*self._sides)
+        self._reached: dict[int | None, tuple[int | None, RelevanceScores, Tensor]] = {}
         self._order = None
         if order is not None:
             self._order = _known_rankings(order, query_nodes, search, query_groups, key_groups)
@@ -271,17 +273,27 @@ class Retrieval:
     def _flat(
         self, depth: int | None, reach: Callable[[RelevanceScores], int | None]
     ) -> tuple[RelevanceScores, Tensor]:
-        """Filled flat scores, and the queries that they are of; `reach` says how many results they need."""
+        """Filled flat scores, and the queries that they are of; `reach` says how many results they need.
+
+        Without `rank_once` scores that reached as far for another number serve again.
+        """
         search, scores = self._search, self._empty_flat(depth)
         if self._rank_once:
             return self._everything.flat[depth], search.takes_part
+        if (known := self._reached.get(depth)) is not None:
+            reached, filled, takes_part = known
+            needed = reach(filled)
+            if reached is None or (needed is not None and needed <= reached):
+                return filled, takes_part
         if depth is not None and scores.skips and self._order is None:
             # of a search without what lies above the depth, a few results are soon found
             embeddings, nodes, keys, key_nodes, *groups = self._sides
             key_nodes = None if key_nodes is None else self._cut(key_nodes, depth)
             search = Search(embeddings, self._cut(nodes, depth), keys, key_nodes, *groups)
             scores = search.relevance()
-        self._score(search, [scores], reach=reach(scores))
+        needed = reach(scores)
+        self._score(search, [scores], reach=needed)
+        self._reached[depth] = needed, scores, search.takes_part
         return scores, search.takes_part
 
     def _hierarchical(self, k: int | None, ks: tuple[int, ...]) -> HierarchicalPrecisionScores:
