@@ -374,3 +374,15 @@ def test_the_ends_of_cpcc_are_those_of_a_correlation() -> None:
     difference = compared.differences["b"]
     assert difference.test == "jackknife"
     assert 0 < difference.p <= 1
+
+
+@pytest.mark.parametrize(("groups", "told"), [(9, False), (18, True)])
+def test_average_precision_at_one_depth_of_few_groups_has_no_interval(groups: int, told: bool) -> None:
+    group = torch.arange(groups).repeat_interleave(5)
+    points = torch.randn(len(group), 5, generator=torch.Generator().manual_seed(1))
+    table = EmbeddingTable(points, TREE.leaves[group % 6], groups=group)
+    settings = EvaluationSettings(resamples=100, leave_group_out="never")
+    result = evaluate(table, TREE, name="mine", settings=settings).main
+    assert result.score("ap_at_depth_1") > 0
+    assert not np.isnan(result.interval("h_ap")[0])
+    assert np.isnan(result.interval("ap_at_depth_1")[0]) != told

@@ -45,6 +45,10 @@ from labeltree.taxonomy.label_sets import shared_depth
 __all__ = ["Inputs", "Second", "answer_columns", "micro_f1_column"]
 
 _GRADED = {"h_ap": "h_ap", "h_ap/map": "h_ap_map", "ndcg": "ndcg", "asi": "asi"}
+_AT_DEPTH = "ap/depth"
+_FEWEST_RELATED = (
+    10  # units: of fewer, most draws have no two that agree to just this depth without any block
+)
 
 
 @dataclass(frozen=True)
@@ -226,7 +230,7 @@ class Inputs(TableInputs):
         columns += [column(name, key) for key, name in _GRADED.items() if graded]
         everywhere = shared_depth(searched, tree)  # to this depth every result is correct
         for depth in range(1, judge.max_depth + 1) if graded else ():
-            columns.append(column(f"ap_at_depth_{depth}", f"ap/depth{depth}", known=depth > everywhere))
+            columns.append(column(f"ap_at_depth_{depth}", f"{_AT_DEPTH}{depth}", known=depth > everywhere))
         for depth in depths:
             of_depth: dict[str, Any] = {"known": depth > everywhere, "kind": "by_depth", "at": depth - 1}
             columns += [
@@ -265,6 +269,8 @@ class Inputs(TableInputs):
         left_out = values_without_blocks(without, rank, blocks, own, graded.numpy(), seed, progress)
         if any(len(part.rows) < len(queries) for part in left_out.values()):
             left_out |= recall_without_blocks(rank, labels, ks, blocks, own, seed)
+        if blocks.max(initial=-1) + 1 < _FEWEST_RELATED:
+            left_out = {name: part for name, part in left_out.items() if not name.startswith(_AT_DEPTH)}
         return left_out
 
     def _own(self, queries: Tensor) -> NDArray[np.int64]:
