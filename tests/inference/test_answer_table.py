@@ -151,6 +151,12 @@ def test_the_sentence_counts_those_without_an_answer() -> None:
     assert "; of the one whose label is known (of 1 it is missing or too coarse), 100.00% hold the truth" in (
         labelled.sentence()
     )
+    toy = tree.find("toy")
+    for label, held in ((saw, "100.00% hold the truth (100.00%"), (toy, "50.00% hold the truth (0.00%")):
+        both = replace(answered, labels=torch.tensor([label, saw]), judged=torch.tensor([True, True]))
+        assert f"{held} without those that got none, which are not wrong), at" in both.sentence()
+    none = replace(answered, labels=torch.tensor([-1, toy]), judged=~judged)
+    assert "100.00% hold the truth (none names anything), at a mean depth of 0.00" in none.sentence()
 
 
 @pytest.mark.parametrize(("cut", "said"), [(False, ""), (True, ", coarser than the classes")])

@@ -96,7 +96,11 @@ class AnswerOptions(Options):
     """What is asked of answers."""
 
     coverage: Annotated[
-        float, Option("the share of answers that hold the truth", "For new samples of the same kind")
+        float,
+        Option(
+            "the share of answers that hold the truth, 'no answer' among them",
+            "For new samples of the same kind",
+        ),
     ] = Promise.coverage
     method: Annotated[Method, Option("guaranteed (default), or as on calibration samples")] = Promise.method
     confidence: Annotated[

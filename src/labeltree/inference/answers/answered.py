@@ -197,9 +197,14 @@ class Answered:
         of = f"of the {judged} whose label is known" if judged > 1 else "of the one whose label is known"
         if judged < n:
             of += f" (of {n - judged} it is missing or too coarse)"
+        held = f"{scores['coverage']:.2%} hold the truth"
+        if 0 < scores["root"] < 1:
+            held += f" ({scores['accuracy_below_root']:.2%} without those that got none, which are not wrong)"
+        elif scores["root"] == 1:
+            held += " (none names anything)"
         return (
-            f"{said}; {of}, {scores['coverage']:.2%} hold the truth, at a mean depth of "
-            f"{scores['depth']:.2f} (labels: {scores['true_depth']:.2f})"
+            f"{said}; {of}, {held}, at a mean depth of {scores['depth']:.2f} "
+            f"(labels: {scores['true_depth']:.2f})"
         )
 
 
