@@ -1,5 +1,6 @@
 """Which columns of a table become its labels, and what is said about the others."""
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -255,3 +256,23 @@ def test_a_target_that_is_a_measure_is_said_to_be_none_of_the_labels(tmp_path: P
     with pytest.raises(DataError, match="'target' holds numbers with decimals, which are no classes") as told:
         open_source(tmp_path / "s.csv")
     assert "(label, class, category, node, cls, labels, classes, targets)" in str(told.value)
+
+
+def test_kinds_whose_names_repeat_below_categories_are_offered(tmp_path: Path) -> None:
+    """Every category has a kind called other; they are named together, and colours are none of them."""
+    rows = range(144)
+    table = {
+        "text": [f"thing {n}" for n in rows],
+        "Colour": [("red", "blue", "green")[n // 6 % 3] for n in rows],
+        "Product type": [("knife", "fork", "other")[n // 6 % 3] for n in rows],
+        "Category": [f"c{n % 6}" for n in rows],
+        "Department": [f"d{n % 2}" for n in rows],
+    }
+    source = open_source(write(tmp_path, table))
+    assert labels(source) == ("Department", "Category")
+    (note,) = [note for note in source.notes if "'Product type'" in note]
+    asked = ["Department", "Category", "Product type"]
+    assert f"--table.label_columns '{json.dumps(asked)}'" in note
+    assert any("not read: 'Colour'" in note for note in source.notes)
+    both = open_source(tmp_path / "table.csv", label_columns=asked)
+    assert both.taxonomy.depth.bincount().tolist() == [1, 2, 6, 18]

@@ -47,6 +47,8 @@ _ORIGIN = re.compile(
     "sex|gender|age|group"
 )
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W_a-zA-Z]+")
+# The last word of the name of a column whose values may be kinds of those of another.
+_KINDS = {"type", "subtype", "kind", "category", "subcategory", "class", "subclass", "family", "variety"}
 _LONG = 60  # characters; longer cells are texts
 _NEARLY = 0.9
 _SHOWN = 3  # rows that a note names
@@ -388,6 +390,16 @@ def _is_below(column: _Column, base: _Column) -> bool:
     return letters == f"sub{base.name.lower()}" and values > 1 and not strays and not known.any()
 
 
+def _repeats_below(column: _Column, base: _Column) -> bool:
+    """Whether a column is called a kind of things, and divides most values of another by names that repeat."""
+    words = [word.lower() for word in _WORD.findall(column.name)]
+    if not words or words[-1].removesuffix("s") not in _KINDS:
+        return False
+    pairs = np.unique(_number_pairs(column, base, column.known & base.known))
+    _, kinds = np.unique(pairs % len(base.texts), return_counts=True)
+    return len(pairs) > len(column.texts) and 2 * (kinds > 1).sum() >= len(kinds) > 1
+
+
 def _candidates(table: DataTable, taken: Collection[str]) -> list[_Column]:
     columns = []
     for name in table.columns:
@@ -428,6 +440,12 @@ def _find_nested(
             f"it, so they are the depths of the labels; for others, set {_setting([base_name])}"
         )
         notes += [_exceptions(c, f) for c, f in itertools.pairwise(chain) if _strays(f, c)[1]]
+    notes += [
+        f"the column '{column.name}' was not taken, as values of it occur below several of '{names[-1]}'; if "
+        f"they are kinds of these, set {_setting([*names, column.name])}"
+        for column in able
+        if column not in [*coarser, *finer, *chain] and _repeats_below(column, chain[-1])
+    ]
     left = [column for column in [*coarser, *finer] if column not in chain]
     for column in left:
         other = [*_longest([c for c in coarser if c is column or _lies_in(c, column) or _lies_in(column, c)])]
