@@ -391,7 +391,7 @@ def _is_below(column: _Column, base: _Column) -> bool:
 
 
 def _repeats_below(column: _Column, base: _Column) -> bool:
-    """Whether a column is called a kind of things, and divides most values of another by names that repeat."""
+    """Whether a column is called a kind of things, and divides most values of another by repeated names."""
     words = [word.lower() for word in _WORD.findall(column.name)]
     if not words or words[-1].removesuffix("s") not in _KINDS:
         return False
