@@ -70,6 +70,25 @@ def test_the_temperature_is_the_most_likely_one(classes: ClassNodes) -> None:
     assert min(at, key=lambda t: at[t]) == best
 
 
+@pytest.mark.parametrize("kind", ["temperature", "depth"])
+@pytest.mark.parametrize("sharpness", [0.1, 3.0, 300.0])
+def test_samples_that_are_all_right_do_not_prove_certainty(kind: str, sharpness: float) -> None:
+    """36 of 36 say that some 37 of 38 are; one wrong answer, and the likeliest temperature counts again."""
+    tree = Taxonomy.from_paths([(a, a + b) for a in "xyz" for b in "12"])
+    classes = ClassNodes(tree.leaves, tree)
+    places = torch.arange(36) % 6
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.rand(36, 6, generator=generator, dtype=torch.float64)
+    scores = sharpness * (2.0 * torch.nn.functional.one_hot(places, 6) + noise)
+    assert bool((scores.argmax(1) == places).all())
+    fitted = fit_calibrator(scores, classes.nodes[places], classes, kind)  # type: ignore[arg-type]
+    p = fitted(scores, classes).exp()
+    assert 0.93 < float(p.gather(1, places[:, None]).mean()) < 0.99
+    places[0] = (places[0] + 3) % 6
+    wrong = fit_calibrator(scores, classes.nodes[places], classes, kind)  # type: ignore[arg-type]
+    assert 0.9 < float(wrong(scores, classes).exp().amax(1).mean()) < 0.99
+
+
 @pytest.mark.parametrize("classes", TREES)
 def test_temperatures_by_depth_change_the_steps_of_their_depth_alone(classes: ClassNodes) -> None:
     tree = classes.taxonomy

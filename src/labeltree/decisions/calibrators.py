@@ -157,12 +157,28 @@ class StepSoftmax:
     def _best_at(self, steps: Tensor, taken: Tensor) -> float:
         if not len(taken):
             return 1.0
+        siblings = self.parent == self.parent[taken][:, None]
+        likeliest = steps.masked_fill(~siblings, -torch.inf).argmax(1)
+        smoothing = _smoothing(likeliest == taken)
 
         def mean(temperature: float) -> float:
             tempered = self.normalised(steps / temperature)
-            return float(-tempered.gather(1, taken[:, None]).mean())
+            fit = float(-tempered.gather(1, taken[:, None]).mean())
+            if not smoothing:
+                return fit
+            others = tempered.masked_fill(~siblings, 0.0).sum(1) / siblings.sum(1)
+            return (1 - smoothing) * fit - smoothing * float(others.mean())
 
         return best_temperature(mean)
+
+
+def _smoothing(right: Tensor) -> float:
+    """What part of each label counts as any class: none, unless all of the samples (n,) are answered rightly.
+
+    Then the most likely temperature would be 0, and every probability 1. Platt (1999, Section 2.1) lets a
+    label count as 1 − 1/(n + 2).
+    """
+    return 1 / (len(right) + 2) if bool(right.all()) else 0.0
 
 
 CALIBRATIONS: tuple[Calibration, ...] = get_args(Calibration)
@@ -213,7 +229,8 @@ def fit_calibrator(
     """Fit a calibrator by maximum likelihood to samples with known labels; deterministic.
 
     The likelihood of an inner label is the sum of the probabilities of the classes below it; samples without
-    a class at or below their label are left out. If no sample is left, the calibrator changes nothing.
+    a class at or below their label are left out. If no sample is left, the calibrator changes nothing. Where
+    all n are answered rightly, a temperature takes their labels as certain to 1 − 1/(n + 2) (Platt 1999).
 
     Args:
         scores: Class scores of shape (n, C), of samples that the classifier was not trained on.
@@ -234,7 +251,9 @@ def fit_calibrator(
         return _vector(z, nodes, classes, quick)
     if kind == "depth":
         return Calibrator("depth", tuple(StepSoftmax(classes).fit(z, nodes)))
-    return Calibrator("temperature", (_temperature(z, nodes, classes),))
+    unique, inverse = torch.unique(nodes, return_inverse=True)
+    right = classes.below(unique)[inverse, z.argmax(1)]
+    return Calibrator("temperature", (_temperature(z, nodes, classes, _smoothing(right)),))
 
 
 def smoothed_temperature(scores: Tensor, labels: Tensor, classes: ClassNodes) -> float:
