@@ -7,17 +7,21 @@ import inspect
 import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 import pytest
 
 import labeltree as lt
 from labeltree.cli.command_parser import make_parser, read_options
 from labeltree.cli.main import main
+from labeltree.options.comparison_options import CompareOptions
 from labeltree.options.evaluation import EvaluateOptions, EvaluationSettings
 from labeltree.options.schema import Option, OptionError, Options, describes, list_options, takes
 from labeltree.plugins import own_parts
+from labeltree.runs import RunFolder
 
 SOURCE = Path(lt.__file__).parent
 
@@ -106,6 +110,41 @@ def test_an_unknown_option_names_the_nearest() -> None:
         show("r", top_row=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"evaluate\(\) has no option 'resample'; did you mean 'resamples'\?"):
         lt.evaluate("run", resample=3)
+
+
+def test_wrong_arguments_are_refused_in_the_words_of_the_function(tmp_path: Path) -> None:
+    for call, message in (
+        (
+            lambda: lt.compare("a.npz", "b.npz"),
+            r"^compare\(\) takes methods without a name, and 2 arguments were",
+        ),
+        (lambda: lt.embed("run", np.zeros((3, 2))), r"^embed\(\) takes run without a name, and 2"),
+        (lambda: lt.predict(), r"^predict\(\) needs run$"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()  # type: ignore[no-untyped-call]
+    for call, message in (
+        (
+            lambda: lt.predict("run", np.zeros((3, 2))),
+            r"'images' is an array of shape \(3, 2\); expected each file",
+        ),
+        (
+            lambda: lt.predict("run", texts=np.zeros(3)),
+            r"'texts' is an array of shape \(3,\); expected each text",
+        ),
+        (lambda: lt.evaluate(3), "'what' is a value of type int; expected a file or folder"),
+        (lambda: lt.compare(["a", "a"]), "'a' is named twice"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()  # type: ignore[no-untyped-call]
+    assert lt.__version__ == version("labeltree")
+
+
+def test_runs_that_are_compared_are_named_by_their_folders(tmp_path: Path) -> None:
+    runs = [RunFolder(tmp_path / name) for name in ("one/run", "two/run", "supcon")]
+    options = CompareOptions(runs)
+    assert list(options.methods) == [str(tmp_path / "one/run"), str(tmp_path / "two/run"), "supcon"]
+    assert CompareOptions([str(tmp_path / "x.npz"), "y"]).methods == {"x": str(tmp_path / "x.npz"), "y": "y"}
 
 
 def test_help_of_both_has_every_option() -> None:

@@ -147,6 +147,8 @@ def __getattr__(name: str) -> "Any":
         return importlib.import_module("labeltree.inference.bulk.batch_model").BatchModel
     if name == "open_data":
         return importlib.import_module("labeltree.data").open_source
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("labeltree")
     if name not in __all__:
         raise AttributeError(f"module 'labeltree' has no attribute '{name}'")
     if name.endswith("Error"):

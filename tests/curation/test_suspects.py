@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -353,3 +354,18 @@ def test_neighbours_that_vote() -> None:
     mammals = torch.where(nodes == TREE.find("oak"), nodes, TREE.find("mammal"))  # 39 are below it
     votes = (winnable(near, mammals, nodes, TREE).rows >= 0).sum(1)
     assert votes[:39].tolist() == [19] * 39
+
+
+def test_in_a_notebook_the_first_are_a_table_and_all_a_frame() -> None:
+    truth = LEAVES * 10
+    labels: list[str | None] = ["cat", *truth[1:2], "oak", *truth[3:]]
+    listed = suspects(truth, labels)
+    frame = listed.to_pandas()
+    assert frame["sample"].tolist() == [one.sample for one in listed.found]
+    assert {"label", "suggested", "kind", "score", "reason"} <= set(frame)
+    shown = listed._repr_html_()
+    assert shown.count("<tr>") == 1 + len(listed.found)
+    assert listed.found[0].reason in html.unescape(shown)
+    none = replace(listed, found=())
+    assert "<table" not in none._repr_html_()
+    assert list(none.to_pandas()) == list(frame)

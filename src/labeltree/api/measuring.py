@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labeltree.options.choices import Subject
 from labeltree.options.comparison_options import CompareOptions
 from labeltree.options.evaluation import EvaluateOptions
-from labeltree.options.schema import takes
+from labeltree.options.schema import as_place, takes
 
 if TYPE_CHECKING:
     from labeltree.evaluation.comparing.compare_runs import Compared
@@ -85,8 +87,10 @@ def compare(options: CompareOptions) -> Compared:
     from labeltree.report.comparison_words import comparison_verdict, short_rows
     from labeltree.runs import RunFolder
 
+    assert isinstance(options.methods, Mapping)  # names are given to runs without
     methods = {
-        name: [runs] if isinstance(runs, str | Path) else list(runs) for name, runs in options.methods.items()
+        name: [as_place(run) for run in ([runs] if isinstance(runs, str | PathLike) else runs)]
+        for name, runs in options.methods.items()
     }
     gate = None if options.gate is None else read_gate(options.gate)
     if gate is not None:

@@ -6,9 +6,9 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -26,12 +26,16 @@ from labeltree.decisions.searched_space import SpaceName
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
 from labeltree.metrics.search.results_left_out import leaves_group_out
+from labeltree.notebooks import html_sentences, html_table
 from labeltree.options.choices import Ranking
 from labeltree.options.curation import SuspectsOptions
 from labeltree.options.schema import describes
 from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import last_names
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "COLUMNS",
@@ -58,6 +62,7 @@ COLUMNS = (
     "decision",
 )
 Kind = Literal["wrong leaf", "wrong branch", "too fine"]
+_SHOWN = 20  # suspects in a notebook
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,22 @@ class Suspects:
                 {name: value for name, value in vars(one).items() if name != "row"} for one in self.found
             ],
         }
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each suspect, as in the CSV."""
+        import pandas as pd
+
+        columns = [one.name for one in fields(Suspect) if one.name != "row"]
+        return pd.DataFrame(self.to_dict()["suspects"], columns=columns)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [one.sample, one.label, one.suggested, f"{one.score:.2f}", one.reason]
+            for one in self.found[:_SHOWN]
+        ]
+        more = f"and {len(self.found) - _SHOWN} more: to_pandas()" if len(self.found) > _SHOWN else ""
+        table = html_table(["sample", "label", "suggested", "score", "why"], rows, (3,))
+        return str(html_sentences(self.verdict()) + (table if rows else "") + html_sentences([more]))
 
     def summary(self) -> str:
         """For people: how many there are, by kind, and how many labels are contradicted."""

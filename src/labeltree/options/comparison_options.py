@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
 from typing import Annotated
 
-from labeltree.options.schema import Option, Options, Place, argument
+from labeltree.options.schema import Option, Options, Place, RunPlace, argument, as_place
 from labeltree.options.shared import ShownProgress
 
-__all__ = ["CompareOptions"]
+__all__ = ["CompareOptions", "name_runs"]
+
+
+def name_runs(runs: Sequence[RunPlace]) -> dict[str, Place]:
+    """Runs by name: the last part of the path, or the whole of it where others end likewise.
+
+    Raises:
+        ValueError: If one is given twice.
+    """
+    places = [as_place(run) for run in runs]
+    last = Counter(map(_last_part, places))
+    methods: dict[str, Place] = {}
+    for place in places:
+        name = _last_part(place) if last[_last_part(place)] == 1 else str(place)
+        if name in methods:
+            raise ValueError(f"'{place}' is named twice; a run is compared with other runs")
+        methods[name] = place
+    return methods
+
+
+def _last_part(place: Place) -> str:
+    path = Path(place)
+    return path.stem if path.suffix in (".npz", ".parquet") else path.resolve().name
 
 
 @dataclass(frozen=True)
@@ -17,10 +41,10 @@ class CompareOptions(Options):
     """What to compare, and how surely."""
 
     methods: Annotated[
-        Mapping[str, Place | Sequence[Place]],
+        Mapping[str, RunPlace | Sequence[RunPlace]] | Sequence[RunPlace],
         argument(
-            "maps the name of each method to its run, or to its runs with different seeds; the first method "
-            "is the baseline"
+            "runs, or a mapping of the name of each method to its run, or to its runs with different seeds; "
+            "the first is the baseline"
         ),
     ]
     _: KW_ONLY
@@ -82,6 +106,8 @@ class CompareOptions(Options):
     progress: ShownProgress = None
 
     def check(self) -> None:
+        if not isinstance(self.methods, Mapping):
+            object.__setattr__(self, "methods", name_runs(self.methods))
         if self.gate is not None and len(self.methods) != 2:
             raise self.refusal(
                 f"`gate` is about a new run and an old one; there are {len(self.methods)} runs or methods"

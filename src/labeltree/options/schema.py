@@ -66,7 +66,7 @@ Place = str | Path
 """A file or a folder."""
 
 RunPlace = str | os.PathLike[str]
-"""A run folder, also as a `RunFolder`."""
+"""A run folder, also as a `RunFolder`, or an index, also as an `Index`."""
 
 P = ParamSpec("P")
 Given = TypeVar("Given", contravariant=True)
@@ -77,7 +77,10 @@ Documented = TypeVar("Documented", bound=Callable[..., Any])
 
 def as_place(run: RunPlace) -> Place:
     """A place as a text, which may be a URL, or as a path."""
-    return run if isinstance(run, str | Path) else Path(run)
+    if isinstance(run, str | Path):
+        return run
+    place = os.fspath(run)
+    return place if "://" in place else Path(place)
 
 
 class OptionError(ValueError):
@@ -181,6 +184,11 @@ class OptionField:
         return texts and str not in self.types
 
     @property
+    def _singular(self) -> str:
+        """What one of its values is called."""
+        return "text" if self.types == (str,) or self.several is str else "file or folder"
+
+    @property
     def choices(self) -> tuple[Any, ...]:
         """The values allowed, if there are few."""
         types = self.types if self.several is None else (self.several,)
@@ -191,11 +199,27 @@ class OptionField:
         if value is None and type(None) in get_args(self.hint):
             return
         name = f"`{self.name}`"
+        place = all(get_origin(each) is os.PathLike or each in (str, Path) for each in self.types)
+        if self.types and place and not isinstance(value, str | os.PathLike):
+            raise ValueError(f"{name} is {_say_type(value)}; expected a {self._singular}")
+        sequences = all(get_origin(each) in (tuple, list, Sequence) for each in self.types)
+        if self.takes_several_texts and sequences and hasattr(value, "shape"):
+            raise ValueError(
+                f"{name} is {_say_type(value)}; expected each {self._singular} that is meant. A model takes "
+                "arrays, lt.load(RUN).predict(array)"
+            )
         for each in value if self.several is not None and isinstance(value, tuple) else (value,):
             if self.choices:
                 check_choice(name, each, self.choices)
             elif (self.option.least, self.option.most) != (None, None) and isinstance(each, int | float):
                 check_between(name, each, self.option.least, self.option.most, self.option.unit)
+
+
+def _say_type(value: Any) -> str:
+    """What a value of a wrong type is, in a few words."""
+    if hasattr(value, "shape"):
+        return f"an array of shape {tuple(value.shape)}"
+    return f"a value of type {type(value).__name__}"
 
 
 class Options:
@@ -289,11 +313,13 @@ def takes(schema: Callable[P, Given]) -> Callable[[Callable[[Given], Result]], F
                     near = difflib.get_close_matches(name, known, 1)
                     hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
                     raise TypeError(f"{function.__name__}() has no option '{name}'; {hint}")
+            _check_places(function.__name__, by_place, required, args, kwargs)
             return function(schema(*args, **kwargs))
 
         given = inspect.signature(schema).parameters
         by_place = [name for name in given if given[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
         order = [*by_place, *(name for name in known if name not in by_place)]
+        required = [name for name in order if known[name].default is MISSING]
         parameters = [
             given[name].replace(
                 annotation=known[name].hint,
@@ -307,6 +333,20 @@ def takes(schema: Callable[P, Given]) -> Callable[[Callable[[Given], Result]], F
         return call
 
     return decorated
+
+
+def _check_places(
+    function: str, by_place: list[str], required: list[str], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Raise a TypeError, in the words of the function, for too many arguments or too few."""
+    if len(args) > len(by_place):
+        raise TypeError(
+            f"{function}() takes {', '.join(by_place)} without a name, and {len(args)} arguments were given "
+            "so; give the others by name"
+        )
+    left = [name for name in required if name not in (*by_place[: len(args)], *kwargs)]
+    if left:
+        raise TypeError(f"{function}() needs {', '.join(left)}")
 
 
 def describe_fields(schema: type[Schema]) -> type[Schema]:

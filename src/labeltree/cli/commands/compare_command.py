@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from labeltree.cli.command_parser import AsJson, Display, Full, make_parser, read_options
 from labeltree.cli.print_parts import print_json
-from labeltree.options.comparison_options import CompareOptions
+from labeltree.options.comparison_options import CompareOptions, name_runs
 from labeltree.options.schema import Option
 
 if TYPE_CHECKING:
@@ -125,13 +124,7 @@ def _print_verdicts(gate: Gate, verdicts: Sequence[Verdict], result: Comparison)
 
 def _methods(runs: list[str], named: list[str]) -> dict[str, list[str]]:
     """Paths by method name; single runs are named after the last part of their path if that is unique."""
-    last = Counter(_last(path) for path in runs)
-    methods: dict[str, list[str]] = {}
-    for path in runs:
-        name = _last(path) if last[_last(path)] == 1 else path
-        if name in methods:
-            raise ValueError(f"'{path}' is named twice; a run is compared with other runs")
-        methods[name] = [path]
+    methods: dict[str, list[str]] = {name: [str(run)] for name, run in name_runs(runs).items()}
     for text in named:
         name, equals, paths = text.partition("=")
         listed = [path for path in paths.split(",") if path]
@@ -158,8 +151,3 @@ def _mappings(given: list[str]) -> dict[str, str]:
             raise ValueError(f"--mapping is given twice for '{run}'; one mapping leads to the taxonomy")
         mappings[run] = file
     return mappings
-
-
-def _last(path: str) -> str:
-    place = Path(path)
-    return place.stem if place.suffix in (".npz", ".parquet") else place.resolve().name
