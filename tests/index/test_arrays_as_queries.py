@@ -59,3 +59,9 @@ def test_what_an_array_holds_is_said(index: Path, queries: object, message: str)
 def test_nothing_is_asked_for(index: Path) -> None:
     with pytest.raises(ValueError, match="name what to search for"):
         lt.search(index, [])
+
+
+def test_an_open_index_is_a_place(index: Path) -> None:
+    opened = lt.Index.open(index)
+    assert lt.search(opened, VECTORS[3], k=1).answers[0].hits.ids == ["img3"]
+    assert Path(opened) == index

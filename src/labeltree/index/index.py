@@ -170,9 +170,6 @@ class Index(InNotebooks):
         """A number that every change increases."""
         return self._store.version
 
-    def __fspath__(self) -> str:
-        return self.where
-
     @property
     def where(self) -> str:
         """The folder, or the URL without passwords."""

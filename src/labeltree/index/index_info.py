@@ -89,9 +89,15 @@ class InNotebooks:
         @property
         def taxonomy(self) -> Taxonomy: ...
 
+        @property
+        def where(self) -> str: ...
+
         def info(self) -> IndexInfo: ...
 
         def rows(self) -> pa.Table: ...
+
+    def __fspath__(self) -> str:
+        return self.where
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each sample: `id`, `label` as a path, and its other columns, without the vectors.
