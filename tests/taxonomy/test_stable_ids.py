@@ -61,6 +61,21 @@ def test_an_id_is_surer_than_a_name_elsewhere(tmp_path: Path) -> None:
     assert changes(old, new) == {"family 1/type 10": "family 1/other name"}
 
 
+def test_an_id_is_surer_than_a_name_that_another_class_has_now(tmp_path: Path) -> None:
+    """A term is renamed and a new one takes its name and place; the other ids go on being ids."""
+    old = ontology(tmp_path / "old.obo", TERMS)
+    name_of = {"type 10": "acute 10", "type 22": "renamed"}
+    now: list[Term] = [(id, name_of.get(name, name), parent) for id, name, parent in TERMS]
+    new = ontology(tmp_path / "new.obo", [*now, ("T:90", "type 10", "T:01")])
+    assert changes(old, new) == {
+        "family 1/type 10": "family 1/acute 10",
+        "family 2/type 22": "family 2/renamed",
+    }
+    without = [term for term in now if term[1] != "acute 10"]  # the old id is gone: the class has another one
+    again = ontology(tmp_path / "again.obo", [*without, ("T:90", "type 10", "T:01")])
+    assert changes(old, again) == {"family 2/type 22": "family 2/renamed"}
+
+
 @pytest.mark.parametrize("named", ["type 10", "type 42"])
 def test_numbers_that_are_counted_anew_match_nothing(tmp_path: Path, named: str) -> None:
     """A class is gone and another one is new at the front, so that every number is another class's."""

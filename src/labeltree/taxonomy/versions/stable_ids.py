@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +16,11 @@ __all__ = ["carry_aliases", "match_ids"]
 
 _ASKED = 1000  # nodes whose ids show whether ids are kept from version to version
 _CHANGED = 0.01  # so many of them may have another id
+_REUSED = (
+    0.2  # likewise where ids are those of an ontology, which gives an old name to a new class now and then
+)
+_FEWEST = 3  # nodes with the same id, beside which one may have another
+_ONTOLOGY = re.compile(r"[A-Za-z][\w.]*[:_]\w+")  # DOID:1612, HP_0000118
 _SURE = 10  # nodes with the same number, by which numbers are known to be ids
 
 
@@ -23,7 +29,8 @@ def match_ids(old: Graph, new: Graph, places: IntArray) -> dict[int, int]:
 
     Ids are aliases that are codes (`is_code`). They count if nodes at the same path have the same ids, at
     least one, or ten if they are plain numbers: the numbers of a list, which change when a line is added, do
-    not, nor do those of lists that have nothing to do with each other.
+    not, nor do those of lists that have nothing to do with each other. The ids of an ontology (`DOID:1612`)
+    count before paths: a node at whose path another one is now is the new node of its id.
 
     Args:
         old: The old version.
@@ -34,16 +41,23 @@ def match_ids(old: Graph, new: Graph, places: IntArray) -> dict[int, int]:
     placed = np.flatnonzero(places > 0)
     asked = placed[np.linspace(0, len(placed) - 1, min(_ASKED, len(placed))).astype(int)].tolist()
     ids = {node: _ids(old, node) for node in [*left, *asked]}
-    owners = _owners(new, {each for several in ids.values() for each in several})
-    same = differing = 0
+    same, differing = 0, list[int]()
     for node in asked:
         if ids[node] and (now := _ids(new, int(places[node]))):
             same += bool(ids[node] & now)
-            differing += not ids[node] & now
-    if not same or differing > _CHANGED * same:
+            differing += [] if ids[node] & now else [node]
+    ontology = all(_ONTOLOGY.fullmatch(each) for node in differing for each in ids[node])
+    most = max(_REUSED * same, float(same >= _FEWEST)) if ontology else _CHANGED * same
+    if not same or len(differing) > most:
         return {}
+    moved = list[int]()
+    for node in placed.tolist() if differing and ontology else ():
+        if (own := _ids(old, node)) and (now := _ids(new, int(places[node]))) and not own & now:
+            ids[node] = own
+            moved.append(node)
+    owners = _owners(new, {each for several in ids.values() for each in several})
     matched = {}
-    for node in left:
+    for node in [*left, *moved]:
         known = [each for each in ids[node] if owners.get(each, 0) > 0]
         targets = {owners[each] for each in known if same >= _SURE or not each.isdecimal()}
         if len(targets) == 1:
