@@ -1,7 +1,9 @@
 """Ontologies in OBO format: terms, ids and synonyms that find them, and what is wrong with a file."""
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import labeltree as lt
@@ -222,3 +224,28 @@ def test_what_to_consider_is_suggested_and_never_taken(tmp_path: Path, through_a
     for line, name in zip(lines, ("ball", "disc"), strict=True):
         file.write_text(before.replace(line, line.removeprefix("# ")))
         assert place("round cell") == name
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_labels_of_obsolete_terms_are_told_what_to_consider(tmp_path: Path, saved: bool) -> None:
+    file = tmp_path / "new.obo"
+    file.write_text("\n".join(NEW))
+    tree = lt.Taxonomy.from_file(file)
+    if saved:
+        tree.save(tmp_path / "new.json")
+        tree = lt.Taxonomy.from_file(tmp_path / "new.json")
+    assert tree.names[tree.find("X:4")] == "disc", "the id of a replaced term is its successor's"
+    both = "obsolete: the taxonomy names 'ball' or 'big cell/disc' instead"
+    for label, said in (
+        ("X:3", both),
+        ("round cell", both),
+        ("flat cell", "obsolete: the taxonomy names 'big cell/disc' instead"),
+    ):
+        with pytest.raises(
+            TaxonomyError, match=re.escape(f"label {label!r} is not in the taxonomy ({said})")
+        ):
+            tree.find(label)
+    table = tmp_path / "cells.npz"
+    np.savez(table, embeddings=np.eye(4), labels=np.array(["X:3", "ball", "disc", "ball"]))
+    with pytest.raises(TaxonomyError, match=re.escape(f"'X:3' (1 sample; {both})")):
+        lt.evaluate(embeddings=table, taxonomy=file)

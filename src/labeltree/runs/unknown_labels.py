@@ -134,6 +134,8 @@ class _Near:
         """What a label probably means, as the end of a bracket; empty if nothing is like it."""
         if plain_name(label) in PLACEHOLDERS:
             return "; a missing label is an empty text"
+        if said := self._taxonomy.say_instead(label):
+            return f"; {said}"
         for path in (split_path(label), spaced_path(label)):
             if len(path) > 1:
                 candidates = self._taxonomy.candidates(path[-1])

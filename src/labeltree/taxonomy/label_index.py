@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from labeltree.errors import TaxonomyError
@@ -39,6 +40,7 @@ class LabelIndex:
         parents: (E,) the parent of each edge; in a DAG every path of a node is accepted.
         children: (E,) the child of each edge.
         aliases: Gives what else each node is called; looked up where no name and no path is the label.
+        considered: For labels of former classes, what may be meant instead; errors say it.
     """
 
     def __init__(
@@ -48,9 +50,11 @@ class LabelIndex:
         parents: IntArray,
         children: IntArray,
         aliases: Callable[[], Sequence[Sequence[str]]] = tuple,
+        considered: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
         self._names, self._main_parent = names, main_parent
         self._parents, self._children, self._aliases = parents, children, aliases
+        self._considered = considered
 
     @cached_property
     def _parent(self) -> list[int]:
@@ -210,7 +214,16 @@ class LabelIndex:
         more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         return f"{len(unknown)} labels are not in the taxonomy: {shown}{more}"
 
+    def say_instead(self, label: object) -> str:
+        """What the taxonomy says may be meant by the label of a former class; empty if it says nothing."""
+        instead = self._considered.get(label.strip(), ()) if isinstance(label, str) else ()
+        nodes = [node for each in instead for node in self.candidates(each)[:1]]
+        paths = " or ".join(repr(self.path_name(node)) for node in dict.fromkeys(nodes))
+        return f"obsolete: the taxonomy names {paths} instead" if paths else ""
+
     def _hint(self, label: Label) -> str:
+        if said := self.say_instead(label):
+            return f" ({said})"
         path = split_path(label) if isinstance(label, str) else tuple(label)
         if len(path) <= 1 and isinstance(label, str):
             path = spaced_path(label)

@@ -56,8 +56,8 @@ class NamedGraph:
         history: The versions up to this one, the earliest first; perhaps none.
         aliases: What else each node is called, such as an id or synonyms of an ontology; empty for none.
             `find` takes an alias that is no node's name. Only `.json` files keep them.
-        considered: For ids of former classes, the ids that may be meant instead, as an ontology says; for a
-            person to decide. Only `.json` files keep them.
+        considered: For ids and names of former classes, the ids that may be meant instead, as an ontology
+            says; for a person to decide. Only `.json` files keep them.
         numbering: The arrays behind the tensors, for what is done without torch.
 
     Raises:
@@ -254,7 +254,9 @@ class NamedGraph:
     @cached_property
     def _labels(self) -> LabelIndex:
         child, parent = self.numbering.edges
-        return LabelIndex(self.names, self.numbering.main_parent, parent, child, lambda: self.aliases)
+        return LabelIndex(
+            self.names, self.numbering.main_parent, parent, child, lambda: self.aliases, self.considered
+        )
 
     def path(self, node: int) -> tuple[str, ...]:
         """The names from depth 1 to the node, of the shortest path; the root's path is ()."""
@@ -290,6 +292,10 @@ class NamedGraph:
     def why_coarser(self, label: Label) -> str | None:
         """Why the node of a label is coarser than the label says; None if it is not, see `LabelsOfBoth`."""
         return self._labels.why_coarser(label)
+
+    def say_instead(self, label: object) -> str:
+        """What the taxonomy says may be meant by the label of a former class; empty if it says nothing."""
+        return self._labels.say_instead(label)
 
     def follow(self, path: Sequence[str]) -> int | None:
         """The node at the end of a path of names from depth 1, or None if there is none."""

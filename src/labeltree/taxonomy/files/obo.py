@@ -161,14 +161,20 @@ def _replacement(id: str, terms: Mapping[str, _Term]) -> str | None:
 
 
 def _considered(terms: Mapping[str, _Term]) -> dict[str, tuple[str, ...]]:
-    """The ids of terms that may be meant by each obsolete id that no single term replaces."""
+    """The ids of terms that may be meant by obsolete ids without a single successor, and by obsolete names."""
     considered: dict[str, tuple[str, ...]] = {}
-    for term in terms.values():
-        if not term.is_obsolete or _replacement(term.id, terms) is not None:
+    current = {term.name for term in terms.values() if not term.is_obsolete}
+    for term in terms.values() if len(current) < len(terms) else ():
+        if not term.is_obsolete:
+            continue
+        name = (term.name or "").removeprefix("obsolete ")
+        former = [name] if name and name not in current else []
+        if (single := _replacement(term.id, terms)) is not None:
+            considered |= dict.fromkeys(former, (single,))
             continue
         instead = [_replacement(id, terms) for id in (*term.replaced_by, *term.consider)]
         if there := tuple(dict.fromkeys(id for id in instead if id is not None)):
-            considered |= dict.fromkeys([term.id, *term.other_ids], there)
+            considered |= dict.fromkeys([term.id, *term.other_ids, *former], there)
     return considered
 
 
