@@ -161,7 +161,7 @@ def _replacement(id: str, terms: Mapping[str, _Term]) -> str | None:
 
 
 def _considered(terms: Mapping[str, _Term]) -> dict[str, tuple[str, ...]]:
-    """The ids of terms that may be meant by obsolete ids without a single successor, and by obsolete names."""
+    """The ids of terms that may be meant by obsolete ids without one successor, and by obsolete names."""
     considered: dict[str, tuple[str, ...]] = {}
     current = {term.name for term in terms.values() if not term.is_obsolete}
     for term in terms.values() if len(current) < len(terms) else ():
