@@ -567,6 +567,32 @@ def test_patients_with_two_diagnoses_are_no_cases(clinic: EmbeddingTable, taxono
     assert "39 test groups, each answered once (logits), are the cases." in found.notes
 
 
+def test_a_patient_with_two_diagnoses_is_positive_if_one_of_them_is(
+    clinic: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    nodes, test = clinic.nodes.clone(), of_split(clinic, "test")
+    asked, other = taxonomy.leaves.tolist()[:2]
+    first = next(int(row) for row in test if int(nodes[row]) not in (asked, other))
+    of_patient = (clinic.groups == clinic.groups[first]).nonzero()[:, 0]
+    assert len(of_patient) > 1
+    question = (f"it={taxonomy.path_name(asked)}",)
+
+    def positives(label: int) -> tuple[int, int, list[str]]:
+        changed = nodes.clone()
+        changed[first] = label
+        table = replace(clinic, nodes=changed)
+        result = run("node-scores", table, taxonomy, per="group", questions=question)
+        return result.counts["it: positive"], result.counts["it: negative"], result.notes
+
+    before, after, else_where = (positives(label) for label in (int(nodes[first]), asked, other))
+    assert (after[0], after[1]) == (before[0] + 1, before[1] - 1)
+    assert (else_where[0], else_where[1]) == (before[0], before[1]), "no diagnosis is the one asked for"
+    assert "To a question a group is positive if the label of any of its samples is." in after[2]
+    assert "1 test groups have labels that contradict each other: left out." in after[2], (
+        "of the nodes' scores"
+    )
+
+
 def test_a_question_is_a_loop_over_its_leaves(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
     """A set of nodes in two branches, against the same numbers put together by hand."""
     inner = next(n for n in range(1, taxonomy.num_nodes) if not taxonomy.is_leaf[n])

@@ -12,6 +12,7 @@ from labeltree.checks import check_choice
 from labeltree.counted_nouns import say_count
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.evaluation.chosen_samples import labelled_rows
+from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.evaluation.fitted_probe import ClassProbabilities
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.reported_nodes import (
@@ -76,8 +77,9 @@ class NodeScoresOptions:
             `EmbeddingTable.units`. Groups whose labels contradict each other are left out.
         aggregation: How they are combined, see `labeltree.metrics.functional.group_probabilities`.
         questions: Named sets of nodes, each judged as one test: `malignant=skin/melanoma+skin/carcinoma`.
-            A case is positive if its label lies at or below one of the nodes, and is left out if its label is
-            too coarse to tell. Their scores come first, as `malignant.sensitivity` and so on.
+            A case is positive if its label lies at or below one of the nodes (of a group, any label), and is
+            left out if its label is too coarse to tell. Their scores come first, as `malignant.sensitivity`
+            and so on.
     """
 
     roles: tuple[str, ...] = (ANSWERS,)
@@ -157,6 +159,8 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
         parts["predictions"] = result
     chosen = "Youden's index" if options.sensitivity is None else f"a sensitivity of {options.sensitivity:g}"
     by = "" if options.per == "sample" else f", by {options.per},"
+    if options.questions and options.per != "sample":
+        notes.append(f"To a question a {options.per} is positive if the label of any of its samples is.")
     notes.append(
         f"Operating points were chosen{by} by {chosen} on {len(validate)} validation samples, and are "
         f"judged on {len(target)} test samples{by.rstrip(',')}. PPV and NPV hold where the nodes are as "
@@ -205,15 +209,29 @@ class _Cases:
         return cls(given.values[part], predicted, inputs.judged_labels(rows[part]), rows[part])
 
     def together(
-        self, classes: Tensor, inputs: Inputs, options: NodeScoresOptions, name: str, notes: list[str]
+        self,
+        classes: Tensor,
+        inputs: Inputs,
+        options: NodeScoresOptions,
+        name: str,
+        notes: list[str],
+        asked: _Question | None = None,
     ) -> _Cases:
-        """The groups of these samples as cases, without those whose labels contradict each other."""
+        """The groups of these samples as cases, without those whose labels contradict each other.
+
+        Of a question there is no contradiction: a group is positive if any of its samples is.
+        """
         judge, per, how = inputs.judging.judge, options.per, options.aggregation
         if self.target.ndim == 2:
             raise DataError(
                 f"some samples have several labels, which are not combined per {per}; leave 'per' out"
             )
         groups = torch.from_numpy(number_groups(inputs.table.units(per)[self.rows].numpy()))
+        if asked is not None:
+            grouped = group_probabilities(self.values, groups, how)
+            first = _first_rows(self.rows, torch.unique(groups, return_inverse=True)[1], len(inputs.nodes))
+            target = asked.label_groups(self.target, groups, judge)
+            return _Cases(grouped.probabilities, classes[grouped.columns], target, first)
         kept = ~in_conflict(self.target, groups, judge)
         left_out = len(torch.unique(groups[~kept]))
         if left_out:
@@ -222,8 +240,7 @@ class _Cases:
             raise DataError(f"no {per} of {name} samples has labels that agree with each other")
         grouped = group_probabilities(self.values[kept], groups[kept], how)
         place = torch.unique(groups[kept], return_inverse=True)[1]
-        first = torch.full((len(grouped.groups),), len(inputs.nodes))
-        first.scatter_reduce_(0, place, self.rows[kept], "amin")
+        first = _first_rows(self.rows[kept], place, len(inputs.nodes))
         notes.append(f"{len(first)} {name} {per}s, each answered once ({how}), are the cases.")
         return _Cases(
             grouped.probabilities,
@@ -231,6 +248,12 @@ class _Cases:
             group_labels(self.target[kept], groups[kept], judge),
             first,
         )
+
+
+def _first_rows(rows: Tensor, place: Tensor, count: int) -> Tensor:
+    """The first of the rows, below `count`, at each place `(g,)`."""
+    first = torch.full((int(place.max()) + 1,), count)
+    return first.scatter_reduce_(0, place, rows, "amin")
 
 
 def _measure(
@@ -246,9 +269,9 @@ def _measure(
     if given.gap:
         notes.append(f"The linear probe stopped up to {given.gap:.1%} (relative) above its minimum.")
     classes = inputs.judging.in_judge(given.classes)
-    held, test = (
+    held, test = samples = [
         _Cases.of(part, rows, given, inputs) for part in (slice(0, validated), slice(validated, None))
-    )
+    ]
     if options.per != "sample":
         held, test = (
             cases.together(classes, inputs, options, name, notes)
@@ -259,7 +282,10 @@ def _measure(
     asked = {}
     for words in options.questions:
         question = _Question.of(words, inputs, classes)
-        asked[question.name] = question.judge(held, test, inputs, options, answered, notes)
+        cases = [held, test]
+        if options.per != "sample":
+            cases = [part.together(classes, inputs, options, "", notes, question) for part in samples]
+        asked[question.name] = question.judge(cases[0], cases[1], inputs, options, answered, notes)
     result, nodes = _judge(held, test, judge, classes, inputs, options)
     ranked = ("auroc", "average_precision"), test.rows, test.values, test.target
     result.statistics.extend(ranking_statistic(*ranked, classes, nodes.told))
@@ -363,6 +389,22 @@ class _Question:
         inside = (ends[end] - ends[start]) / (count[end] - count[start])
         return cls(name.strip(), inside, inside[classes] == 1)
 
+    def label_groups(self, target: Tensor, groups: Tensor, tree: AnyTaxonomy) -> Tensor:
+        """The label `(g,)` of each group, the finest one; where labels contradict each other, what decides.
+
+        One in the set does, else one that leaves it open, else any.
+        """
+        inside = self.inside[target.clamp_min(0)]
+        rank = torch.where(target < 0, 0, torch.where(inside == 1, 3, torch.where(inside == 0, 1, 2)))
+        place = torch.unique(groups, return_inverse=True)[1]
+        order = torch.argsort(rank, stable=True)
+        labels = torch.full((int(place.max()) + 1,), -1)
+        labels[place[order]] = target[order]  # the last one of a group stays
+        agreed = ~in_conflict(target, groups, tree)
+        if bool(agreed.any()):
+            labels[torch.unique(place[agreed])] = group_labels(target[agreed], groups[agreed], tree)
+        return labels
+
     def judge(
         self,
         held: _Cases,
@@ -384,7 +426,7 @@ class _Question:
                 if "in" in scores.node_intervals.get(key, {}):
                     result.intervals[key] = scores.node_intervals[key]["in"]
         said, truth = test.predicted == node, test.target == node
-        known = test.target >= 0
+        known, learnt = test.target >= 0, int((held.target == node).sum())
         right, wrong = int((said & truth & known).sum()), int((said & ~truth & known).sum())
         missed, left = int((~said & truth & known).sum()), int((~said & ~truth & known).sum())
         what = "sample" if options.per == "sample" else options.per
@@ -400,6 +442,12 @@ class _Question:
             f"and {left} are answered right by {by} ({missed} missed, "
             f"{say_count(wrong, 'false alarm')}){coarse}."
         )
+        if learnt < FEW_CASES:
+            notes.append(
+                f"{self.name}: the operating point rests on "
+                f"{say_count(learnt, f'positive validation {what}')}: it will hardly have the same rates "
+                "elsewhere."
+            )
         if inputs.resampling is not None and (missing := _without_interval(result)):
             notes.append(
                 f"{self.name}: no interval of {missing}: it takes {FEWEST_GROUPS} groups (without groups, "
