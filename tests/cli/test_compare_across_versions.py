@@ -15,6 +15,7 @@ SETTINGS: dict[str, Any] = {"epochs": 1, "batch_size": 16, "encoder": "small-con
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_runs_of_two_versions(
     tmp_path: Path, make_image_folder: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -157,6 +157,7 @@ def test_a_large_jpeg_is_counted_at_the_size_that_it_is_decoded_to() -> None:
         assert decoding_bytes(small, SIZE) < decoding_bytes(large, SIDE) / 2
 
 
+@pytest.mark.long
 def test_tiles_of_a_tiff_are_counted() -> None:
     """A tile is decoded as a whole, however small the image is."""
     out = io.BytesIO()

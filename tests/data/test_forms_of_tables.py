@@ -88,6 +88,7 @@ def test_a_guessed_encoding_is_said_and_another_can_be_named(tmp_path):
         open_source(path, sheet="A")
 
 
+@pytest.mark.long
 def test_a_late_letter_in_another_encoding(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"text,label\n" + b"x,a\n" * (1 << 21) + "y,Käfer\n".encode("cp1252"))

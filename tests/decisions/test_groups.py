@@ -64,6 +64,7 @@ def test_the_aggregation_suits_the_data(one_is_enough: bool) -> None:
     assert chosen.sentence.startswith("The samples of a group are combined by the")
 
 
+@pytest.mark.long
 def test_the_promise_is_about_groups() -> None:
     """Over draws of everything, the share of new groups whose answer holds the truth is as promised."""
     held = 0.0

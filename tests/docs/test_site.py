@@ -24,7 +24,7 @@ from forked import run_forked
 from labeltree.cli.main import command_summaries
 from labeltree.training.registry import list_objectives
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 pytest.importorskip("sphinx", reason="Sphinx is not installed: it builds the site")
 
 ROOT = Path(__file__).parents[2]

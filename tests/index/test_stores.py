@@ -145,6 +145,7 @@ def test_search_equals_brute_force(place: str, geometry: str) -> None:
 
 
 @pytest.mark.parametrize("geometry", some_now(reversed(GEOMETRIES)))
+@pytest.mark.long
 def test_exact_search_of_many_rows_equals_brute_force(place: str, geometry: str) -> None:
     """Of so many that a server gives some of them, where float32 alone would be wrong."""
     rng = np.random.default_rng(3)

@@ -577,6 +577,7 @@ def fork_workers(monkeypatch: pytest.MonkeyPatch, folder: Path, fresh: int = 0) 
     monkeypatch.setattr(launch, "subprocess", SimpleNamespace(Popen=start, PIPE=subprocess.PIPE))
 
 
+@pytest.mark.long
 def test_two_processes_make_what_one_makes(
     run: Path,
     photos: Path,

@@ -200,6 +200,7 @@ def test_threads_share_a_model(carried: tuple[Path, Path, dict[str, torch.Tensor
     torch.testing.assert_close(alone, expected.probabilities, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 def test_what_only_training_needs_is_not_imported(
     carried: tuple[Path, Path, dict[str, torch.Tensor]],
 ) -> None:

@@ -184,11 +184,13 @@ def with_rule(decider: Decider, calibration: str, descent: Literal["child", "lea
     return dataclasses.replace(decider, rule=rule)
 
 
+@pytest.mark.long
 def test_onnxruntime_answers_as_the_run(run: Path, exported: Path, images: list[Path]) -> None:
     check_numbers(lt.load(run), exported, images)
 
 
 @pytest.mark.parametrize("name", long_unless(list(RULES), ["own", "poincare"]))
+@pytest.mark.long
 def test_every_classifier_and_calibration(
     name: str, photos: Path, images: list[Path], tmp_path: Path
 ) -> None:
@@ -226,6 +228,7 @@ def texts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return run, lt.load(run).export(home / "model", ["onnx", "safetensors", "torch"])
 
 
+@pytest.mark.long
 def test_texts(texts: tuple[Path, Path]) -> None:
     run, folder = texts
     model = lt.load(run)

@@ -89,6 +89,7 @@ def test_extended_twice_and_retired(run: Path, new: Path, tmp_path: Path) -> Non
     assert head_of(extension.folder).moments.count > head_of(RunFolder(run).extensions[0]).moments.count
 
 
+@pytest.mark.long
 def test_it_is_offered_and_exported(run: Path, new: Path, tmp_path: Path) -> None:
     lt.extend(run, new)
     decider = open_decider(run)

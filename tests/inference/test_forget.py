@@ -267,6 +267,7 @@ class _Killed(BaseException):
 
 
 @pytest.mark.parametrize("step", [0, 2, 5])
+@pytest.mark.long
 def test_who_opens_a_run_finishes_the_change_of_a_killed_process(
     run: Path, tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,7 @@ def test_heads_are_pooled_whatever_the_order_of_siblings() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_it_answers_without_samples_of_its_own(sites: list[Path], tmp_path: Path) -> None:
     new = write(tmp_path / "new.npz", 7)
     model = tmp_path / "all"

@@ -82,6 +82,7 @@ def test_extreme_scores_of_both_signs_keep_their_order() -> None:
 @pytest.mark.parametrize(
     "shape", ["random", "by class", "sampled are best", "sampled are worst", "all equal"]
 )
+@pytest.mark.long
 def test_the_best_few_of_many_whatever_the_sample(shape: str) -> None:
     """The bound on the best comes from a sample of columns, which may mislead: the result may not."""
     size = 4000

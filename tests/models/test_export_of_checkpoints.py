@@ -34,6 +34,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory, make_image_folder: Callable
 
 
 @pytest.mark.parametrize(("encoder", "trainable"), CASES)
+@pytest.mark.long
 def test_checkpoints(
     encoder: str, trainable: str, photos: Path, tmp_path: Path, make_image_folder: Callable[..., Path]
 ) -> None:

@@ -203,6 +203,7 @@ def test_images_are_read_as_the_checkpoint_expects(
         ("hwc+lam", {"encode_chunk": 5, "lora": {"rank": 2, "dropout": 0.1}, "precision": "bf16"}),
     ],
 )
+@pytest.mark.long
 def test_a_stopped_lora_run_ends_with_the_same_weights(
     objective: str,
     settings: dict[str, Any],

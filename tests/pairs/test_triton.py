@@ -33,7 +33,8 @@ FILES = [path for path in Path(__file__).parent.glob("test_triton*.py") if "buil
 
 
 @pytest.mark.skipif(INTERPRETED, reason="this is that process")
-@pytest.mark.parametrize("which", ["not long", pytest.param("long", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("which", ["not long", "long"])
 def test_in_the_interpreter(which):
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", which, *FILES]

@@ -75,6 +75,7 @@ def bytes_spilled(built, folder):
     ("dtype", "d"),
     some_now([(torch.bfloat16, 128), (torch.bfloat16, 512), (torch.float16, 128), (torch.float32, 128)]),
 )
+@pytest.mark.long
 def test_tiles_of_one_relation(dtype, d, tmp_path):
     how = settings(dtype, d)
     common = {"T": how.tile, "REFINED": False, "MIXED": False}
@@ -92,6 +93,7 @@ def test_tiles_of_one_relation(dtype, d, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", some_now([torch.bfloat16, torch.float32]))
+@pytest.mark.long
 def test_tiles_of_several_relations(dtype):
     how = settings(dtype, 128)
     common = {"T": how.tile, "MIXED": True}
@@ -135,6 +137,7 @@ def test_counts_alone():
 
 
 @pytest.mark.parametrize(("dtype", "side"), some_now([(torch.bfloat16, 64), (torch.float32, 32)]))
+@pytest.mark.long
 def test_contrast(dtype, side):
     how = settings(dtype, 128)
     build(attention_kernel, dtype, how, 4, 2, T=side, U=side, REFINED=False, HALF=how.half)

@@ -24,6 +24,7 @@ def test_folded_words_are_not_counted() -> None:
     assert page.words_seen == 6
 
 
+@pytest.mark.long
 def test_a_clinic_with_all_protocols() -> None:
     taxonomy = Taxonomy.from_paths(SMALL)
     table = clinic_table(taxonomy)

@@ -97,6 +97,7 @@ def test_sums_forget_add_pool_and_follow_the_taxonomy(tmp_path: Path) -> None:
         whole.pool(linear)
 
 
+@pytest.mark.long
 def test_folds_choose_it_where_it_pays_alone() -> None:
     vectors, nodes = rings(240)
     curved, seen = fit_tree_ridge(vectors, nodes, TREE, nonlinear="auto")
@@ -117,6 +118,7 @@ def test_other_settings_are_refused(value: object) -> None:
 
 
 @pytest.mark.parametrize("nonlinear", [COUNT, "auto"])
+@pytest.mark.long
 def test_guaranteed_coverage_has_heads_without_each_fold(nonlinear: str | int) -> None:
     vectors, nodes = rings(80)
     head, _ = fit_tree_ridge(vectors, nodes, TREE, nonlinear=nonlinear, penalty=0.1)
@@ -133,6 +135,7 @@ def test_the_estimator_takes_it() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_is_saved_exported_judged_extended_merged_and_forgets(tmp_path: Path) -> None:
     vectors, nodes = rings(200)
     little = 0.05 * torch.from_numpy(np.random.default_rng(2).standard_normal((200, 20)))

@@ -14,7 +14,7 @@ from explorer_inputs import ColourEngine, make_show, square, with_dials, with_se
 from axe import CHROMIUM, SIZES, faults, read_axe
 from labeltree.errors import DataError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 if CHROMIUM is None:
     pytest.skip("no chromium on this machine: install it to test the explorer", allow_module_level=True)

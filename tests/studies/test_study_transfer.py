@@ -25,6 +25,7 @@ def other_folder(image_folder: Path, tmp_path: Path) -> Path:
     return tmp_path / "other"
 
 
+@pytest.mark.long
 def test_every_encoder_is_measured_on_the_other_data_too(
     image_folder: Path, other_folder: Path, tmp_path: Path
 ) -> None:

@@ -380,6 +380,7 @@ def test_deep_trees_are_read(tmp_path: Path) -> None:
     assert load_taxonomy(tmp_path / "deep.owl").max_depth == 9999
 
 
+@pytest.mark.long
 def test_bounds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With small bounds in place of gigabytes."""
     monkeypatch.setattr(xml_events, "_DEEPEST", 3)

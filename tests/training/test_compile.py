@@ -75,6 +75,7 @@ def assert_alike(ours: RunFolder, theirs: RunFolder) -> None:
         ),
     ],
 )
+@pytest.mark.long
 def test_the_run_of_a_plain_encoder(
     objective: str,
     settings: dict[str, object],

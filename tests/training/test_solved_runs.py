@@ -84,6 +84,7 @@ def test_the_same_command_finds_it_finished_and_makes_the_same_file_elsewhere(
 
 
 @pytest.mark.parametrize("instance", ["0", "0.5"])
+@pytest.mark.long
 def test_export_embeds_and_answers_alike(run: Path, tmp_path: Path, instance: str) -> None:
     settings = (f"--tree-ridge.instance={instance}", "--tree-ridge.tree=1", "--classifier=own")
     path = solve(run.parent / "features.npz", tmp_path / "run", *settings)

@@ -196,6 +196,7 @@ def test_two_ranks_learn_what_one_process_does(image_folder: Path, tmp_path: Pat
     assert (ours[weight] - start[weight]).abs().max() > 1e-3
 
 
+@pytest.mark.long
 def test_the_first_of_two_ranks_writes_the_log(image_folder: Path, tmp_path: Path) -> None:
     recipe = write_recipe(
         tmp_path / "recipe.yaml", image_folder, "supcon", logger="tensorboard", epochs=1, encoder="small-conv"

@@ -201,6 +201,7 @@ def test_search_by_vectors(run, others, folder):
     assert lt.search(folder / "index", ids=["cell0"], k=3).answers[0].hits.ids[0] != ""
 
 
+@pytest.mark.long
 def test_new_classes_and_export(run, folder, tmp_path):
     vectors = np.full((9, WIDTH), -20.0) + np.random.default_rng(5).normal(size=(9, WIDTH))
     np.savez(folder / "owl.npz", vectors=vectors, labels=["animal/owl"] * 9)
