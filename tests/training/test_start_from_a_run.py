@@ -95,7 +95,11 @@ def test_what_is_carried_over(
             out = tmp_path / "next"
             lt.train(photos, name, out=out, progress_bar=False, **SETTINGS, **given)
         assert any("training starts from the run" in record.getMessage() for record in caplog.records)
+        assert any("samples keep the split that they had in" in each.getMessage() for each in caplog.records)
         assert RunFolder(out).load_taxonomy() == NEW
+        records = [folder.load_samples() for folder in (run, RunFolder(out))]
+        then, now = (dict(zip(each.names or (), each.split.tolist(), strict=True)) for each in records)
+        assert now == then
 
 
 def test_on_the_same_taxonomy_all_is_carried_over(run: RunFolder, photos: Path) -> None:

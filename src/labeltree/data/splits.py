@@ -25,6 +25,7 @@ __all__ = ["choose_unseen", "fold_number", "hold_out_fold", "make_splits"]
 
 Array = np.ndarray[Any, Any]
 _TEST_DRAW, _VAL_DRAW, _LIMIT_DRAW, _TRAIN_LIMIT_DRAW, _TEST_LIMIT_DRAW, _CALIB_DRAW = 0, 1, 2, 3, 4, 5
+_TAUGHT = ("train", "val", CALIB, "test")  # from what taught weights to what did not
 _CLASS_STREAM, _SAMPLE_STREAM = 0x0C1A, 0x05A3
 
 
@@ -39,6 +40,7 @@ def make_splits(
     unseen_classes: float | str | Sequence[str] | None = None,
     unseen_depth: int | None = None,
     calib: float = 0.0,
+    earlier: Sequence[str] | Array | None = None,
 ) -> Source:
     """Assign every sample to a split.
 
@@ -63,6 +65,9 @@ def make_splits(
         calib: Share of the samples that are left for training then, to be set aside in the split `calib`:
             the promises of answers come from them, and nothing else reads them. One sample more, as for
             `val`.
+        earlier: The splits `(n,)` that samples had in the training of weights that this one starts from,
+            empty where they are new. Where the data set has no such split of its own, they and their groups
+            keep them, and only new samples are drawn; all are, if the split would be empty otherwise.
 
     Returns:
         The source with `split` set for every sample; with a limit, fewer samples.
@@ -90,12 +95,27 @@ def make_splits(
         split[given == "test"] = "test"
         split[given == "val"] = "val"
         split[given == CALIB] = CALIB
+    own = frozenset() if given is None else frozenset(given.tolist()) - {""}
+    was = np.zeros(n, dtype="<U6") if earlier is None else _alike_in_groups(np.asarray(earlier), groups)
+    for name, share in (("test", test), ("val", val), (CALIB, calib)):
+        if share and name not in own:
+            split[(was == name) & (split == "train")] = name
+    new = ~np.isin(was, ("train", "val", *([CALIB] if calib else [])))
+
+    def has_own(name: str) -> bool:
+        return name in own and bool((split == name).any())
 
     def hold_out(name: str, share: float, draw: int, least: int) -> None:
-        among = np.flatnonzero(split == "train")
+        kept, train = int((split == name).sum()), split == "train"
+        among = np.flatnonzero(train & new)
+        if not round(share * len(among)):
+            if kept:
+                return
+            among = np.flatnonzero(train)
+        least = least if len(among) == train.sum() else 0
         wanted = round(share * len(among))
         if name != "test" and len(np.unique(groups[among])) == len(among) > 2 * wanted:
-            share = max(share, add_sample_for_answers(wanted) / len(among))
+            share = max(share, (add_sample_for_answers(kept + wanted) - kept) / len(among))
         try:
             chosen = split_by_group(
                 labels[among], groups[among], ids[among], share, seed, draw, least, source.taxonomy
@@ -104,17 +124,16 @@ def make_splits(
             raise _cannot_split(source, error) from error
         split[among[chosen]] = name
 
-    if not (split == "test").any() and test:
+    if test and not has_own("test"):
         hold_out("test", test, _TEST_DRAW, 2 if val and not (split == "val").any() else 1)
     if unseen_classes is not None:
         decided = source.with_split(split)
         hidden = choose_unseen(decided, unseen_classes, unseen_depth, seed)
         split = np.asarray(_hide_classes(decided, hidden).split)
-    if not (split == "val").any() and val:
+    if val and not has_own("val"):
         hold_out("val", val, _VAL_DRAW, 1)
-    if not (split == CALIB).any() and calib:
+    if calib and not has_own(CALIB):
         hold_out(CALIB, calib, _CALIB_DRAW, 1)
-    own = frozenset() if given is None else frozenset(given.tolist()) - {""}
     result = replace(source.with_split(split), own_splits=own)
     for most, splits, draw in (
         (limit, ("train", "val", CALIB), _LIMIT_DRAW),
@@ -124,6 +143,17 @@ def make_splits(
         if most is not None:
             result = _thin(result, splits, most, seed, draw)
     return result
+
+
+def _alike_in_groups(earlier: Array, groups: Array) -> Array:
+    """Earlier splits `(n,)`, of a whole group the one that teaches most; empty where all of it is new."""
+    rank = np.full(len(earlier), len(_TAUGHT))
+    for place, name in enumerate(_TAUGHT):
+        rank[earlier == name] = place
+    least = np.full(int(groups.max(initial=-1)) + 1, len(_TAUGHT))
+    np.minimum.at(least, groups, rank)
+    shared: Array = np.array([*_TAUGHT, ""], dtype="<U6")[least[groups]]
+    return shared
 
 
 def _thin(source: Source, splits: tuple[str, ...], most: int, seed: int, draw: int) -> Source:

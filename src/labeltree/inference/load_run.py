@@ -23,10 +23,10 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.check_nodes import trust_labels
 from labeltree.taxonomy.versions.between_versions import VersionChange
 from labeltree.training.absent_objective import AbsentEntry, absent_objectives, where_to_find
-from labeltree.training.carried_weights import start_run
 from labeltree.training.network import Network, build_network, usual_device
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
+from labeltree.training.records.earlier_splits import start_records
 from labeltree.training.registry import ObjectiveEntry, get_objective
 
 __all__ = ["TrainedRun", "keep_description", "load_run", "own_samples", "seen_by_start"]
@@ -385,19 +385,21 @@ def _resolve_paths(recipe: Recipe, folder: RunFolder) -> Recipe:
 
 
 def seen_by_start(recipe: Recipe, digests: np.ndarray[Any, Any] | None) -> int | None:
-    """How many samples the run has trained on whose weights a run started from; None if that is not known.
+    """How many samples the runs have trained on whose weights a run started from; None if that is not known.
 
     Args:
         recipe: Of the run; 0 if it did not start from weights of a file or a run.
         digests: `(n, 16)` of the contents of the samples.
     """
+    from labeltree.training.read_recipes import read_recipe
+
     if recipe.weights is None:
         return 0
-    start = start_run(recipe)
-    if start is None or not start.samples.is_file() or digests is None:
+    if digests is None:
         return None
-    record = start.load_samples()
-    if record.digests is None:
-        return None
-    known = {row.tobytes() for row in np.asarray(record.digests)[np.asarray(record.split) != "test"]}
-    return sum(row.tobytes() in known for row in np.asarray(digests))
+    known, first = set[bytes](), recipe
+    for folder, record in start_records(recipe):
+        known |= {row.tobytes() for row in np.asarray(record.digests)[np.asarray(record.split) != "test"]}
+        first = read_recipe(folder.recipe)
+    seen = sum(row.tobytes() in known for row in np.asarray(digests))
+    return seen or (None if first.weights is not None else 0)

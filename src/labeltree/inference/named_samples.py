@@ -39,6 +39,7 @@ from labeltree.runs.sample_record import SampleRecord
 from labeltree.system_files import is_system_file
 from labeltree.taxonomy import TaxonomyMapping
 from labeltree.training.recipe import Recipe
+from labeltree.training.records.earlier_splits import start_records
 
 __all__ = [
     "NamedSamples",
@@ -417,13 +418,20 @@ def open_other(
 def seen_in_training(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:
     """Which samples `(n,)` bool have the content of a training or validation sample of the run.
 
-    All False if the folder keeps no record of these, as an exported model.
+    Also of the runs from whose weights it started, one from another. All False if the folder keeps no record
+    of these, as an exported model.
     """
-    file = run.folder.home.samples
-    record = SampleRecord.load(file) if file.is_file() else None
-    if record is None or record.digests is None:
+    home = run.folder.home
+    records = [SampleRecord.load(home.samples)] if home.samples.is_file() else []
+    if home.recipe.is_file():
+        records += [record for _, record in start_records(run.recipe)]
+    known: set[bytes] = set()
+    for record in records:
+        if record.digests is not None:
+            taught = np.isin(record.split, ("train", "val", CALIB))
+            known |= {row.tobytes() for row in record.digests[taught]}
+    if not known:
         return np.zeros(len(source), dtype=bool)
-    known = {row.tobytes() for row in record.digests[np.isin(record.split, ("train", "val", CALIB))]}
     return np.array([row.tobytes() in known for row in source.sample_digests()], dtype=bool)
 
 

@@ -17,7 +17,7 @@ from labeltree.errors import RunError
 from labeltree.safe_files import Reader, fits, read_arrays, value_from_json
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Changes", "NamedTwice", "SampleRecord"]
+__all__ = ["Changes", "NamedTwice", "SampleRecord", "most_taught"]
 
 Array = np.ndarray[Any, Any]
 NamedTwice = tuple[str, int]
@@ -212,6 +212,36 @@ class SampleRecord:
             picked[name] = None if column is None else column[rows]
         return replace(self, **picked)
 
+    def splits_in(self, names: Sequence[str], digests: Array) -> Array:
+        """The split `(m,)` that the run gave to samples of these names and contents; empty if it has none.
+
+        A sample is known by name and content, else by content: of several splits it has the one that teaches
+        most. One whose content has changed is known by its name, if that is so for no more than half of the
+        samples whose names are there.
+
+        Args:
+            names: Names `(m,)` within their data set.
+            digests: Digests of their contents, `(m, 16)` uint8.
+        """
+        splits = np.zeros(len(names), dtype="<U6")
+        if self.digests is None:
+            return splits
+        ours = [row.tobytes() for row in np.asarray(self.digests)]
+        theirs = [row.tobytes() if row.any() else b"" for row in np.asarray(digests)]  # zeros: unreadable
+        by_content: dict[bytes, str] = {}
+        for content, split in zip(ours, np.asarray(self.split).tolist(), strict=True):
+            by_content[content] = most_taught(split, by_content.get(content, ""))
+        places = {key: place for place, key in enumerate(_keys(self.names))}
+        at = [places.get(key, -1) for key in _keys(names)]
+        alike = [place >= 0 and ours[place] == content for place, content in zip(at, theirs, strict=True)]
+        there, changed = set(theirs), 2 * sum(alike) >= sum(place >= 0 for place in at)
+        for row, (place, content) in enumerate(zip(at, theirs, strict=True)):
+            if not alike[row] and content in by_content:
+                splits[row] = by_content[content]
+            elif alike[row] or (place >= 0 and changed and ours[place] not in there):
+                splits[row] = self.split[place]
+        return splits
+
     def different_contents(self, other: SampleRecord) -> list[tuple[str, str]]:
         """The names in both records of samples with the same id but different contents."""
         _, mine, theirs = np.intersect1d(self.instances, other.instances, return_indices=True)
@@ -325,6 +355,12 @@ class Changes:
         return "; ".join(f"{len(samples)} {kind} ({_some(samples)})" for kind, samples in self._kinds.items())
 
 
+def most_taught(*splits: str) -> str:
+    """Of the splits that a sample had, the one in which it taught most; `""` if none of them is known."""
+    return min((split for split in splits if split in _TAUGHT), key=_TAUGHT.index, default="")
+
+
+_TAUGHT = ("train", "val", "calib", "test")  # from what the weights come from to what nothing reads
 _WIDE = ("label_sets", "aspects", "ratings", "digests")
 _COLUMNS = ("instances", "nodes", "split", *_WIDE, "given_split", "groups")
 

@@ -65,6 +65,7 @@ from labeltree.training.module import (
 )
 from labeltree.training.read_recipes import read_recipe
 from labeltree.training.recipe import Recipe
+from labeltree.training.records.earlier_splits import say_earlier_splits
 from labeltree.training.records.epoch_lines import EpochLines
 from labeltree.training.records.loggers import check_logger, logger_of_run
 from labeltree.training.records.record import (
@@ -189,12 +190,16 @@ def train(
             summary = replace(summary, notes=(f"objective: {objective}", *summary.notes))
         experiment = prepare(recipe, source)
         summary = _note_length(summary, recipe, training_size(source), experiment.batches)
+        kept, taught = say_earlier_splits(recipe, source)
+        summary = replace(summary, warnings=(*summary.warnings, *taught))
         if data.unread:
             summary = _note_unreadable(summary, len(data.unread))
         if is_first_rank():
             (on_data or _log_warnings)(summary)
         if experiment.carried is not None and is_first_rank() and not folder.last_checkpoint.is_file():
-            logging.getLogger("labeltree.training").warning(experiment.carried)
+            logging.getLogger("labeltree.training").warning(
+                "; ".join(filter(None, [experiment.carried, kept]))
+            )
         if source.label_sets is not None:
             use = experiment.module.objective.use_of_several_labels()
             summary = replace(summary, notes=(*summary.notes, use))

@@ -285,7 +285,7 @@ class Recipe:
             `text:NAME` and checkpoints in a folder do.
         weights: Start from this file of encoder weights, or from a run folder: from its encoder and, where
             shapes fit, its projection heads; rows of classifiers follow the classes, by `mapping` if it
-            leads from that run's taxonomy, else by what is certain.
+            leads from that run's taxonomy, else by what is certain. Samples that it knows keep its splits.
         pooling: Of `transformers:FOLDER` and `hf:OWNER/NAME`, how token vectors become a feature:
             `pooler`, `cls` or `mean`; `auto` = as its authors do.
         trainable: The weights that are trained: `all`, `last:K` (the last K stages of the encoder,

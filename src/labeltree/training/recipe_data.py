@@ -13,6 +13,7 @@ from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
 from labeltree.training.choosing.choose_encoder import AUTO_ENCODER, chosen_input
 from labeltree.training.recipe import Recipe
+from labeltree.training.records.earlier_splits import earlier_splits
 
 __all__ = ["open_recipe_data", "open_recipe_source", "split_by_recipe"]
 
@@ -81,7 +82,10 @@ def _expected_images(recipe: Recipe) -> ImageInput:
 
 
 def split_by_recipe(recipe: Recipe, source: Source) -> Source:
-    """The samples that a recipe selects from its data set, with their splits."""
+    """The samples that a recipe selects from its data set, with their splits.
+
+    Where training starts from the weights of a run, samples that it knows keep the splits that it gave them.
+    """
     if recipe.fold is not None:
         source = hold_out_fold(source, recipe.fold, recipe.seed)
     return make_splits(
@@ -95,4 +99,5 @@ def split_by_recipe(recipe: Recipe, source: Source) -> Source:
         unseen_classes=recipe.unseen_classes,
         unseen_depth=recipe.unseen_depth,
         calib=recipe.calib,
+        earlier=earlier_splits(recipe, source),
     )
