@@ -17,6 +17,7 @@ import pytest
 import labeltree as lt
 from labeltree.cli.command_parser import make_parser, read_options
 from labeltree.cli.main import main
+from labeltree.options.answer_options import PredictOptions
 from labeltree.options.comparison_options import CompareOptions
 from labeltree.options.evaluation import EvaluateOptions, EvaluationSettings
 from labeltree.options.schema import Option, OptionError, Options, describes, list_options, takes
@@ -230,8 +231,20 @@ def test_a_command_refuses_in_its_own_words(capsys: pytest.CaptureFixture[str], 
         lt.evaluate(embeddings=table, taxonomy="t", beside=["other"])
 
 
-def test_parsers_are_plain() -> None:
-    assert type(make_parser("show", ShowOptions, description="Show.")) is argparse.ArgumentParser
+def test_parsers_are_those_of_argparse() -> None:
+    parser = make_parser("show", ShowOptions, description="Show.")
+    assert type(parser).__mro__[1] is argparse.ArgumentParser
+
+
+@pytest.mark.parametrize("parse", ["parse_args", "parse_intermixed_args"])
+def test_settings_of_a_group_have_a_flag_each(parse: str) -> None:
+    parser = make_parser("predict", PredictOptions, description="Predict.")
+    words = ["run", "new.xlsx", "--table.sheet", "a=b", "--table.text-column=Title", "--top", "0"]
+    options = read_options(PredictOptions, getattr(parser, parse)(words)).with_data()
+    assert options.table == {"sheet": "a=b", "text_column": "Title"}
+    assert "--table.SETTING VALUE" in parser.format_help()
+    with pytest.raises(SystemExit):
+        parser.parse_args(["run", "--table.sheet"])
 
 
 def test_arguments_that_are_options_have_the_text_of_their_schema() -> None:
@@ -240,7 +253,6 @@ def test_arguments_that_are_options_have_the_text_of_their_schema() -> None:
     from labeltree.inference.calibrate_run import open_decider
     from labeltree.inference.export.export_folder import export_model
     from labeltree.inference.model import Model
-    from labeltree.options.answer_options import PredictOptions
     from labeltree.options.curation import SuspectsOptions
     from labeltree.options.model_options import CalibrateOptions, ExportOptions, LoadOptions
 

@@ -7,6 +7,7 @@ import math
 import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -18,7 +19,7 @@ from labeltree.text_form import lines_above
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SheetTable", "read_sheet", "require_openpyxl", "write_workbook"]
+__all__ = ["SheetTable", "read_sheet", "require_openpyxl", "sheet_names", "write_workbook"]
 
 _UNPACKED = 512 << 20  # bytes of all members
 _DECLARATIONS = 1 << 16  # first bytes of a member in which a document type is sought
@@ -79,6 +80,25 @@ def read_sheet(path: Path, sheet: str | None = None) -> SheetTable:
         ValueError: If it is damaged, would unpack to an excessive size, or has no such sheet; the message is
             the reason.
     """
+    with _opened(path) as book:
+        return _read(book, sheet, path)
+
+
+def sheet_names(path: Path) -> list[str]:
+    """The names of the sheets of a workbook.
+
+    Raises:
+        ImportError: If openpyxl is not installed.
+        OSError: If it cannot be read.
+        ValueError: As for `read_sheet`.
+    """
+    with _opened(path) as book:
+        return [one.title for one in book.worksheets]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A workbook whose size and parts were checked."""
     require_openpyxl(path, "save the sheet as CSV")
     from openpyxl import load_workbook  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
@@ -90,7 +110,7 @@ def read_sheet(path: Path, sheet: str | None = None) -> SheetTable:
     except Exception as error:  # a damaged workbook can raise any error in the reader
         raise ValueError("it is damaged, or no workbook of Excel (.xlsx)") from error
     try:
-        return _read(book, sheet, path)
+        yield book
     finally:
         book.close()
 
@@ -118,7 +138,8 @@ def _check(path: Path) -> None:
 def _read(book: Any, sheet: str | None, path: Path) -> SheetTable:
     names = [one.title for one in book.worksheets]
     if sheet is not None and sheet not in names:
-        raise ValueError(f"it has no sheet '{sheet}', but {', '.join(repr(name) for name in names[:10])}")
+        listed = ", ".join(repr(name) for name in names[:10])
+        raise ValueError(f"it has no sheet '{sheet}', but {listed}; name one by --table.sheet NAME")
     notes: list[str] = []
     for one in book.worksheets:
         if sheet not in (None, one.title):

@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,9 @@ import pytest
 
 import labeltree as lt
 from labeltree.cli.main import main
+from labeltree.data.table_columns import settings_of_another
 from labeltree.errors import DataError
+from labeltree.index.queries import queries_in
 from labeltree.inference.answers.answered import Answered
 from labeltree.workbooks import write_workbook
 
@@ -165,3 +168,51 @@ def test_a_file_of_vectors_is_a_path(tmp_path: Path) -> None:
     rows = list(csv.DictReader((tmp_path / "o.csv").open(encoding="utf-8")))
     assert list(rows[0])[:2] == ["cell", "answer"], "without the numbers of the vectors"
     assert [row["cell"] for row in rows] == ["p", "q", "r"]
+
+
+BOOK: dict[str, Any] = {
+    "One": (("text",), [("rake leaf",)] * 2),
+    "Two": (("text", "said"), [("pan steel", "cup tea")] * 3),
+}
+
+
+def test_a_table_is_read_by_settings_of_its_own(
+    trained: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    book = tmp_path / "book.xlsx"
+    write_workbook(book, BOOK)
+    assert run("predict", trained, book, "--top", 0) == 0
+    assert "the sheet 'One' is read; for another ('Two'), set --table.sheet NAME" in caplog.messages
+    caplog.clear()
+    assert run("predict", trained, book, "--table.sheet", "Two", "--table.text_column=said") == 0
+    assert capfd.readouterr().out.count("cup tea") == 3
+    assert not caplog.messages
+    answered = lt.predict(trained, (book,), table={"sheet": "Two"})
+    assert isinstance(answered, Answered)
+    assert len(answered) == 3
+    assert len(lt.load(trained).embed(data=book, table={"sheet": "Two"})) == 3
+    out = tmp_path / "said.npz"
+    assert run("embed", trained, "--data", book, "--unlabelled", "--table.sheet", "Two", "--out", out) == 0
+    for words, why in (
+        (["--table.shet", "Two"], "unknown setting 'table.shet'; did you mean 'table.sheet'?"),
+        (["--table.sheet", "Three"], "no sheet 'Three', but 'One', 'Two'; name one by --table.sheet NAME"),
+        (["--table.label_columns", "said"], "table.label_columns says what the labels are"),
+    ):
+        assert run("predict", trained, book, *words) == 2
+        assert why in capfd.readouterr().err
+    assert run("predict", trained, "--text", "rake", "--table.sheet", "Two") == 2
+    assert "--table.SETTING is about the table of --data; name one" in capfd.readouterr().err
+
+
+def test_the_only_sheet_is_read_whatever_its_name(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.xlsx", tmp_path / "two.xlsx"
+    write_workbook(one, {"New": BOOK["One"]})
+    write_workbook(two, BOOK)
+    assert settings_of_another(one, None, "Products")["sheet"] is None
+    assert settings_of_another(two, None, "Products")["sheet"] == "Products"
+    assert [query.value for query in queries_in(two, {"sheet": "Two"})] == ["pan steel"] * 3
+    with pytest.raises(DataError, match=r"table\.text_column does not apply to queries"):
+        queries_in(two, {"text_column": "said"})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -13,6 +15,7 @@ from labeltree.options.shared import Quiet
 __all__ = ["AsJson", "Display", "Full", "add_action", "add_options", "make_parser", "read_options"]
 
 Schema = TypeVar("Schema", bound=Options)
+_ANY = "SETTING"  # stands for the name of a setting in the flag of a group
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,32 @@ class AsJson:
     json: Annotated[bool, Option("print one JSON document instead of text")] = False
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that knows groups of settings: of `--table.sheet NAME` it reads the pair `sheet=NAME`."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As the base does, of words in which settings are pairs."""
+        return super().parse_known_args(self._pair_settings(args), namespace)
+
+    def parse_known_intermixed_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Likewise."""
+        return super().parse_known_intermixed_args(self._pair_settings(args), namespace)
+
+    def _pair_settings(self, words: Sequence[str] | None) -> list[str]:
+        flags = [flag for action in self._actions for flag in action.option_strings if flag.endswith(_ANY)]
+        rest = list(sys.argv[1:] if words is None else words)[::-1]
+        pairs: list[str] = []
+        while rest:
+            name, equals, value = (word := rest.pop()).partition("=")
+            flag = next((flag for flag in flags if name.startswith(flag.removesuffix(_ANY))), None)
+            setting = "" if flag is None else name.removeprefix(flag.removesuffix(_ANY)).replace("-", "_")
+            if flag is None or setting == _ANY or not (equals or rest):
+                pairs.append(word)
+            else:
+                pairs += [flag, f"{setting}={value if equals else rest.pop()}"]
+        return pairs
+
+
 def make_parser(
     command: str, *schemas: type, description: str, usage: str | None = None, epilog: str | None = None
 ) -> argparse.ArgumentParser:
@@ -49,7 +78,7 @@ def make_parser(
         epilog: Text after the options. Description and epilog keep their lines if they have several.
     """
     raw = "\n" in description + (epilog or "")
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"labeltree {command}",
         usage=None if usage is None else f"labeltree {command} {usage}",
         description=description,
@@ -90,6 +119,8 @@ def _words(field: OptionField) -> dict[str, Any]:
     """What argparse is told of an option, but its help."""
     option, required = field.option, field.default is MISSING
     words: dict[str, Any] = {} if required else {"default": field.default}
+    if field.is_group:
+        return {"action": "append", "metavar": option.metavar}
     if field.types == (bool,):
         return {"action": "store_true"}
     if field.choices:
@@ -128,6 +159,8 @@ def read_options(schema: type[Schema], words: argparse.Namespace, **further: Any
     chosen: dict[str, Any] = {}
     for field in list_options(schema):
         value = getattr(words, field.name, None)
+        if field.is_group and value is not None:
+            value = dict(pair.partition("=")[::2] for pair in value)
         if field.option.read is not None and isinstance(value, str):
             value = field.option.read(value)
         if field.option.flag is not None and not (value is None and field.option.repeat):

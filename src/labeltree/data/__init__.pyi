@@ -25,7 +25,7 @@ from labeltree.data.splits import hold_out_fold, make_splits
 from labeltree.data.stratified import make_folds, split_by_group
 from labeltree.data.streaming import StreamedSample, count_samples, stream_samples
 from labeltree.data.tables.multi_label import LabelEvidence
-from labeltree.data.tables.table_source import column_names, is_data_table, table_labels
+from labeltree.data.tables.table_source import is_data_table, table_header, table_labels
 from labeltree.data.views import TextViews, ViewGenerator
 from labeltree.data.views.text import TokenStore
 from labeltree.data.views.view_recipes import channel_statistics
@@ -53,7 +53,6 @@ __all__ = [
     "ViewGenerator",
     "channel_statistics",
     "check_layout",
-    "column_names",
     "count_samples",
     "data_exist",
     "data_home",
@@ -76,6 +75,7 @@ __all__ = [
     "split_by_group",
     "stream_samples",
     "summarize",
+    "table_header",
     "table_labels",
     "usual_input",
     "with_missing_labels",

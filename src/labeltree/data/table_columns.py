@@ -26,7 +26,7 @@ from labeltree.safe_files import Reader, read_parquet, stack_lists
 from labeltree.taxonomy.column_names import letters
 from labeltree.taxonomy.ranks import term_of
 from labeltree.text_files import PACKED, find_encoding, open_unpacked, split_packed
-from labeltree.workbooks import read_sheet
+from labeltree.workbooks import read_sheet, sheet_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -418,9 +418,16 @@ def _check_settings(path: Path, encoding: str | None, sheet: str | None) -> str:
 
 
 def settings_of_another(path: Path, encoding: str | None, sheet: str | None) -> dict[str, str | None]:
-    """The encoding and the sheet of a table that were given for another one, where this one needs them."""
+    """The encoding and the sheet of a table that were given for another one, where this one needs them.
+
+    The only sheet of a workbook is read whatever its name.
+    """
     kind, _ = split_packed(path)
     is_unknown = False
+    if sheet is not None and kind in SHEETS and path.is_file():
+        with _reading(path):
+            names = sheet_names(path)
+        sheet = None if len(names) == 1 else sheet
     if encoding is not None and kind in (*TEXTS, *RECORDS) and path.is_file():
         with _reading(path), open_unpacked(path) as file:
             try:

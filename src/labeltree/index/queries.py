@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -32,6 +33,7 @@ _COLUMNS: dict[str, Kind] = {
     "id": "id",
     "node": "node",
 }
+_log = logging.getLogger("labeltree.index")
 _FEW = 1000  # ids that are looked up one by one
 _Embedded: TypeAlias = tuple[np.ndarray[Any, Any], dict[int, str]]
 
@@ -51,7 +53,9 @@ class Query:
     vector: np.ndarray[Any, Any] | None = field(default=None, compare=False, repr=False)
 
 
-def vector_queries(index: Index, place: str | Path) -> list[Query] | None:
+def vector_queries(
+    index: Index, place: str | Path, settings: Mapping[str, Any] | None = None
+) -> list[Query] | None:
     """The queries of a file of vectors, for an index of a run on vectors or without a run; None of another.
 
     Without a run, vectors are those of the index's own space.
@@ -78,7 +82,7 @@ def vector_queries(index: Index, place: str | Path) -> list[Query] | None:
         run = index.open_model().run
         if run.network.modality != "vector":
             return None
-        source = open_other(run, place, unlabelled=True)
+        source = open_other(run, place, unlabelled=True, table=settings)
         assert source.vectors is not None
         store, names = source.vectors.take(source.rows.numpy()), source.sample_names()
     vectors = store.load(torch.arange(len(store))).numpy()
@@ -115,12 +119,12 @@ def array_queries(index: Index, array: Any) -> list[Query]:
     return [Query(kind, f"row {row + 1}", vector) for row, vector in enumerate(vectors)]
 
 
-def queries_in(place: str | Path) -> list[Query]:
+def queries_in(place: str | Path, settings: Mapping[str, Any] | None = None) -> list[Query]:
     """The queries of a folder of images, or of a table.
 
     A folder is searched with its subfolders, in the order of names. A table (`.csv`, `.xlsx`,
     `.parquet` …) has a column `image`, `path` or `file` (relative to the table), `text`, `id` or
-    `node`; the first of these is taken.
+    `node`; the first of these is taken. Its `settings` are its sheet and its encoding.
 
     Raises:
         DataError: If there is nothing of the kind, or a cell is empty.
@@ -135,7 +139,15 @@ def queries_in(place: str | Path) -> list[Query]:
         return [Query("image", file) for file in files]
     from labeltree.data.table_columns import DataTable
 
-    table = DataTable.read(path)
+    settings = settings or {}
+    if others := [name for name in settings if name not in ("sheet", "encoding")]:
+        raise DataError(
+            f"table.{others[0]} does not apply to queries, whose column is one of {', '.join(_COLUMNS)}; of "
+            "their table, table.sheet and table.encoding can be set"
+        )
+    table = DataTable.read(path, **settings)
+    for note in table.notes:
+        _log.warning("%s", note)
     column = next((name for name in _COLUMNS if name in table.columns), None)
     if column is None:
         raise DataError(

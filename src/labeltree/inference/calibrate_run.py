@@ -215,6 +215,7 @@ def calibrate_run(options: CalibrateOptions) -> Decider:
             options.data,
             data_path=options.data_path,
             mapping=options.mapping,
+            table=options.table,
         )
     folder = RunFolder(options.run).require().answering()
     path = folder.path

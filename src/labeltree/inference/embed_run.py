@@ -45,6 +45,7 @@ def embed_run(options: EmbedOptions) -> Embedded:
             data_path=options.data_path,
             unlabelled=options.unlabelled,
             own_labels=options.own_labels,
+            table=options.table,
         )
         name = f"of-{Path(options.data).resolve().stem}"
     if options.modality != "both":

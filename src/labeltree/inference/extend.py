@@ -170,9 +170,7 @@ def extend_run(options: ExtendOptions) -> Extension:
         by_name = _named(before, home, options)
         known = _reference(before, home)
         source, seen, said = (
-            (None, torch.zeros(0, dtype=torch.bool), list[str]())
-            if data is None
-            else _open(run, str(data), options.data_path, options.under)
+            (None, torch.zeros(0, dtype=torch.bool), list[str]()) if data is None else _open(run, options)
         )
         new = None if source is None else embed_source(run.network, source, keep=False, progress=progress)
         gone = _retired(run.taxonomy, before, retire)
@@ -298,15 +296,16 @@ def _reference(before: Decider, home: RunFolder) -> EmbeddingTable:
     return known
 
 
-def _open(
-    run: TrainedRun, data: str, data_path: str | Path | None, under: str | None
-) -> tuple[Source, Tensor, list[str]]:
+def _open(run: TrainedRun, options: ExtendOptions) -> tuple[Source, Tensor, list[str]]:
     """The samples to learn from, which of them the run has seen `(n,)`, and what has to be said of them.
 
     Samples that the run was trained on stay if their class is new to it: after a split, the parts are learned
     from them. Others of them say nothing new.
     """
-    source = open_other(run, data, data_path=data_path, own_labels=True, as_trained=True)
+    data, under = str(options.data), options.under
+    source = open_other(
+        run, data, data_path=options.data_path, own_labels=True, as_trained=True, table=options.table
+    )
     notes = []
     seen = torch.from_numpy(seen_in_training(run, source))
     fresh = torch.zeros(source.taxonomy.num_nodes, dtype=torch.bool)

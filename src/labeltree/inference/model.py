@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +21,8 @@ from labeltree.models.encoder import Modality
 from labeltree.options.answer_options import FALSE_ALARMS, AnswerOptions, PredictOptions
 from labeltree.options.choices import ExportFormat
 from labeltree.options.model_options import LoadOptions
-from labeltree.options.schema import describes
+from labeltree.options.schema import OptionError, describes
+from labeltree.options.shared import NO_TABLE
 from labeltree.runs import EmbeddingTable
 from labeltree.training.tokens_and_views import Inputs
 
@@ -56,6 +57,7 @@ class Model(OpenedModel):
         *,
         texts: Sequence[str | None] | str = (),
         data: str | Path | None = None,
+        table: Mapping[str, Any] | None = None,
         modality: Modality = "both",
     ) -> EmbeddingTable:
         """Features and embeddings of samples.
@@ -70,6 +72,7 @@ class Model(OpenedModel):
             texts: Texts, instead of samples or, for a run on images and texts, beside them.
             data: a folder, a table, a file of vectors or a data set, instead of samples; its labels, if any,
                 are not read.
+            table: Settings of a table that differ from those of training: `{"sheet": "New"}`.
             modality: For a run on images and texts, what to embed: the `image` or the `text` alone, or
                 `both`, as far as a sample has them.
 
@@ -83,8 +86,9 @@ class Model(OpenedModel):
         """
         samples, data = self._take_data(samples, data)
         named = self._named(samples, texts, data)
+        _require_data(data, table)
         if named is None:
-            other = open_other(self.run, str(data), unlabelled=True)
+            other = open_other(self.run, str(data), unlabelled=True, table=table)
             return embed_source(self.network, other, keep=False, modality=modality)
         for place, reason in sorted(named.skipped.items()):
             raise DataError(f"'{named.names[place]}' cannot be embedded: {reason}; leave it out")
@@ -98,6 +102,7 @@ class Model(OpenedModel):
         *,
         texts: Sequence[str | None] | str = (),
         data: str | Path | None = None,
+        table: Mapping[str, Any] | None = None,
         labelled: bool = False,
         coverage: float = 0.9,
         top: int = 3,
@@ -120,7 +125,9 @@ class Model(OpenedModel):
         """
         samples, data = self._take_data(samples, data)
         named = self._named(samples, texts, data)
-        request = Request(data=None if data is None else str(data), labelled=labelled, named=named)
+        _require_data(data, table)
+        spec = None if data is None else str(data)
+        request = Request(data=spec, labelled=labelled, named=named, table=table)
         decider = self.decider
         if self._warning is None:
             self._warning = other_report(self.run.folder.path, decider.chosen) or ""
@@ -263,3 +270,9 @@ class Model(OpenedModel):
 
         decider = self.decider if self.folder.decisions.is_file() else None
         return info_text(model_facts(self.run, decider), self.folder.path)
+
+
+def _require_data(data: str | Path | None, table: Mapping[str, Any] | None) -> None:
+    """Raise an OptionError if there are settings of a table, but no table."""
+    if table is not None and data is None:
+        raise OptionError(f"`table` {NO_TABLE}")

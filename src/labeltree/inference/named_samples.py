@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ from labeltree.data import (
     ArrayStore,
     ImageStore,
     Source,
-    column_names,
     get_dataset,
     list_datasets,
     open_source,
+    table_header,
 )
 from labeltree.data.column_roles import NO_COLUMN
 from labeltree.data.given_columns import GivenColumns
@@ -38,6 +39,7 @@ from labeltree.preprocessing import Preprocessing
 from labeltree.runs.sample_record import SampleRecord
 from labeltree.system_files import is_system_file
 from labeltree.taxonomy import TaxonomyMapping
+from labeltree.training.read_recipes import read_table_settings
 from labeltree.training.recipe import Recipe
 from labeltree.training.records.earlier_splits import start_records
 
@@ -51,13 +53,18 @@ __all__ = [
     "open_texts",
     "open_vectors",
     "seen_in_training",
+    "text_settings",
     "with_texts",
 ]
+
+_log = logging.getLogger("labeltree.inference")
 
 _OTHER_LABELS = (
     "'labeltree embed' takes them without labels (--unlabelled) or with a taxonomy of their own "
     "(--own-labels), 'labeltree predict' without --labelled"
 )
+_LABELS = ("label_columns", "evidence")
+_WITH_LABELS = "leave it out, or ask for labels: --labelled of 'labeltree predict', not --unlabelled"
 
 
 _IN_MEMORY = 1 << 29  # bytes of pixels that are kept; more images than that are decoded twice
@@ -333,6 +340,7 @@ def open_other(
     mapping: str | Path | None = None,
     kept: Sequence[str] = (),
     on_error: OnError = "skip",
+    table: Mapping[str, Any] | None = None,
 ) -> Source:
     """Open other samples in the shape that a trained run's encoder takes, labelled in the run's taxonomy.
 
@@ -349,11 +357,12 @@ def open_other(
         as_trained: With `own_labels`, read the columns of a table as training did, its groups among them.
         mapping: What became of the nodes of the taxonomy of their labels in the run's; None = labels are of
             the run's. A run that is seen on another version of its taxonomy reads labels of both.
-
         kept: Columns of a table that must be there, and are kept with the samples, beside those of the run.
         on_error: Whether a warning names what is left out (`skip`), or the caller does (`list`).
+        table: Settings of the table that differ from those of training, by name.
 
     Raises:
+        RecipeError: If a setting of the table is unknown or not allowed.
         ValueError: If both `unlabelled` and `own_labels` are given.
         DataError: If the samples contain nothing that the encoder can read.
         TaxonomyError: If a label is not in the run's taxonomy.
@@ -362,7 +371,7 @@ def open_other(
         raise ValueError("unlabelled and own_labels exclude each other; name one")
     spec = local_copy(spec)
     recipe, taxonomy = run.recipe, run.taxonomy
-    modality = run.network.encoder.modality
+    modality, bare = run.network.encoder.modality, own_labels and not as_trained
     shape: dict[str, Any] = {}
     if modality in ("image", "both"):
         assert run.network.image_shape is not None
@@ -372,6 +381,10 @@ def open_other(
     change: TaxonomyMapping | str | Path | None = None
     if not unlabelled and not own_labels:
         change = mapping if run.change is None else run.change.mapping
+    given = read_table_settings(table or {}).columns
+    if unlabelled and (label := next((name for name in _LABELS if name in given), None)):
+        name = next(iter(given[label].given)) if label == "evidence" else label
+        raise DataError(f"table.{name} says what the labels are, which are not read here; {_WITH_LABELS}")
     plain = (named and change is None) or own_labels or (unlabelled and has_folders(spec))
     try:
         source = open_source(
@@ -380,15 +393,13 @@ def open_other(
             data_path=_folder_of(recipe, spec) if data_path is None else str(data_path),
             taxonomy=None if plain else taxonomy,
             mapping=change,
-            missing_labels=None if (own_labels and not as_trained) or unlabelled else recipe.missing_labels,
+            missing_labels=None if bare or unlabelled else recipe.missing_labels,
             on_error=on_error,
             either=modality == "both",
             **(
-                {}
+                given
                 if named or Path(spec).is_dir()
-                else _vector_columns(run, column_names(Path(spec)))
-                if own_labels and not as_trained
-                else _columns(run, Path(spec), unlabelled, kept)
+                else _columns(run, Path(spec), given, kept, unlabelled=unlabelled, bare=bare)
             ),
         )
     except TaxonomyError as error:
@@ -445,10 +456,44 @@ def _keep_paired(run: TrainedRun, source: Source) -> Source:
     return source
 
 
-def _columns(run: TrainedRun, path: Path, unlabelled: bool, kept: Sequence[str]) -> dict[str, Any]:
-    """The columns of a table to be embedded; columns that only training reads may be absent."""
-    text = settings_of_another(path, run.recipe.table.encoding, run.recipe.table.sheet)
-    known, there = run.columns.get("groups", ()), column_names(path, **text)
+def text_settings(run: TrainedRun, path: Path, given: Mapping[str, Any]) -> dict[str, str | None]:
+    """The encoding and the sheet of another table: those given, or those of training where it needs them."""
+    known = run.recipe.table
+    told = {name: given[name] for name in ("encoding", "sheet") if name in given}
+    return settings_of_another(path, known.encoding, None if told else known.sheet) | told
+
+
+def _columns(
+    run: TrainedRun,
+    path: Path,
+    given: Mapping[str, Any],
+    kept: Sequence[str],
+    *,
+    unlabelled: bool,
+    bare: bool,
+) -> dict[str, Any]:
+    """The settings of a table to be embedded: those given, and those of training as far as they fit.
+
+    Columns that only training reads may be absent; of `bare` data those of vectors alone are read likewise.
+    """
+    text = text_settings(run, path, given)
+    header = table_header(path, **text)
+    for note in () if header is None else header.notes:
+        _log.warning("%s", note)
+    there = [] if header is None else header.columns
+    chosen = (
+        _vector_columns(run, there) | text if bare else _trained_columns(run, there, kept, unlabelled) | text
+    )
+    if kept and "keep_columns" in given:
+        given = {**given, "keep_columns": list(dict.fromkeys([*given["keep_columns"], *kept]))}
+    return {**chosen, **given}
+
+
+def _trained_columns(
+    run: TrainedRun, there: Sequence[str], kept: Sequence[str], unlabelled: bool
+) -> dict[str, Any]:
+    """The columns of training in a table that has the columns `there`."""
+    known = run.columns.get("groups", ())
     groups = run.recipe.table.group_column or (known[0] if known else None)
     groups = _role_of(run, groups, "group", there)  # patients stay patients where there are some
     split = _role_of(run, run.recipe.table.split_column, "split", there)
@@ -457,7 +502,7 @@ def _columns(run: TrainedRun, path: Path, unlabelled: bool, kept: Sequence[str])
         "group_column": groups,
         "split_column": split,
     }
-    columns |= _sample_columns(run, there) | _vector_columns(run, there) | text
+    columns |= _sample_columns(run, there) | _vector_columns(run, there)
     present = [name for name in columns.get("keep_columns", ()) if name in there]
     columns["keep_columns"] = list(dict.fromkeys([*present, *kept])) or None
     if (filled := columns.get("fill_down")) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +14,6 @@ from labeltree.counted_nouns import say_count
 from labeltree.data import Source
 from labeltree.data.held_out_sizes import FEWEST_FOR_DRIFT
 from labeltree.data.object_stores import local_copy
-from labeltree.data.table_columns import settings_of_another
 from labeltree.decisions import METRIC_COSTS, Answers, DecisionRule, Promise, TreeCost, read_costs
 from labeltree.decisions.drift import Drift
 from labeltree.decisions.promise_samples import PromiseSamples
@@ -31,6 +30,7 @@ from labeltree.inference.named_samples import (
     open_images,
     open_other,
     open_texts,
+    text_settings,
     with_texts,
 )
 from labeltree.inference.other_version import run_on
@@ -41,6 +41,7 @@ from labeltree.metrics.functional.pool_groups import in_conflict
 from labeltree.options.answer_options import AnswerOptions, PredictOptions
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy.versions.between_versions import check_version
+from labeltree.training.read_recipes import read_table_settings
 
 if TYPE_CHECKING:
     pass
@@ -68,6 +69,7 @@ class Request:
         split: Split of the run's own data.
         labelled: Compare the answers with labels.
         named: Samples that are open already, instead of all of these.
+        table: Settings of a table that differ from those of training, by name.
     """
 
     images: tuple[str, ...] = ()
@@ -77,6 +79,7 @@ class Request:
     split: str | None = None
     labelled: bool = False
     named: NamedSamples | None = None
+    table: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, options: PredictOptions) -> Request:
@@ -88,6 +91,7 @@ class Request:
             data_path=None if options.data_path is None else str(options.data_path),
             split=options.split,
             labelled=options.labelled or options.split is not None,
+            table=options.table,
         )
 
 
@@ -408,13 +412,10 @@ def _open(decider: Decider, request: Request, per: str | None = None) -> NamedSa
             unlabelled=not request.labelled,
             kept=() if per in (None, "group") else (str(per),),
             on_error="list",
+            table=request.table,
         )
-        table = decider.run.recipe.table
-        return name_samples(
-            source,
-            request.data,
-            **settings_of_another(Path(local_copy(request.data)), table.encoding, table.sheet),
-        )
+        path, given = Path(local_copy(request.data)), read_table_settings(request.table or {}).columns
+        return name_samples(source, request.data, **text_settings(decider.run, path, given))
     return name_samples(replace(decider.run.source.of_split(request.split or "test"), unread={}))
 
 

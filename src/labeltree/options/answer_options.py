@@ -12,6 +12,7 @@ from labeltree.file_kinds import is_data_file
 from labeltree.options.choices import AnswerFormat, Counted, Method, Modality, Optimised
 from labeltree.options.schema import Option, Options, Place
 from labeltree.options.shared import (
+    NO_TABLE,
     OWN_SAMPLES,
     WHERE_DATA,
     AnswerMapping,
@@ -20,6 +21,7 @@ from labeltree.options.shared import (
     DataPath,
     Run,
     ShownProgress,
+    TableSettings,
     Verify,
     VerifySplit,
     choose_form,
@@ -298,7 +300,7 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
     """What to answer for, and how."""
 
     file_only: ClassVar[tuple[str, ...]] = (
-        "images", "texts", "split", "data_path", "form", "explained", "per",
+        "images", "texts", "split", "data_path", "table", "form", "explained", "per",
     )  # fmt: skip
 
     run: Run
@@ -319,6 +321,7 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
     ] = ()
     data: Annotated[Place | None, Option("a data set, a folder, a table or vectors instead")] = None
     data_path: DataPath = None
+    table: TableSettings = None
     labelled: Annotated[bool, Option("with `data`: compare with its labels")] = False
     split: Annotated[
         Literal["train", "val", "calib", "test"] | None, Option("samples of the run's data instead")
@@ -340,9 +343,15 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
         self.require("split", "is about the run's own samples; it goes with `split`", "verify")
 
     def with_data(self) -> PredictOptions:
-        """The same options, with a folder, a table or vectors in place of images as if named by `data`."""
+        """The same options, with a folder, a table or vectors in place of images as if named by `data`.
+
+        Raises:
+            OptionError: If options are about `data`, and there are none.
+        """
         place = self.find_data([*self.images, *self.texts], self.images)
-        return self if place is None else replace(self, images=(), data=place)
+        options = self if place is None else replace(self, images=(), data=place)
+        options.require("data", NO_TABLE, "table")
+        return options
 
     @property
     def format(self) -> AnswerFormat:
@@ -359,7 +368,7 @@ class EmbedOptions(BulkOptions):
     """What to embed, and where to write it."""
 
     folder_only: ClassVar[tuple[str, ...]] = ("features", "dtype")
-    file_only: ClassVar[tuple[str, ...]] = ("own_labels", "data_path", "verify", "modality")
+    file_only: ClassVar[tuple[str, ...]] = ("own_labels", "data_path", "table", "verify", "modality")
 
     run: Run
     _: KW_ONLY
@@ -372,6 +381,7 @@ class EmbedOptions(BulkOptions):
             metavar="PATH",
         ),
     ] = None
+    table: TableSettings = None
     unlabelled: Annotated[bool, Option("with `data`: ignore its labels", either="labels")] = False
     own_labels: Annotated[
         bool,
@@ -400,6 +410,7 @@ class EmbedOptions(BulkOptions):
 
     def check(self) -> None:
         self.require("data", WHERE_DATA, "data_path")
+        self.require("data", NO_TABLE, "table")
         self.require("data", "is about the samples of `data`; name them", "unlabelled", "own_labels")
         if self.unlabelled and self.own_labels:
             raise self.refusal("`unlabelled` and `own_labels` exclude each other; name one")

@@ -18,7 +18,7 @@ from labeltree.options.schema import (
     describe_fields,
     list_options,
 )
-from labeltree.options.shared import Classifier, DataPath, ShownProgress, Verify
+from labeltree.options.shared import NO_TABLE, Classifier, DataPath, ShownProgress, TableSettings, Verify
 
 __all__ = ["EvaluateOptions", "EvaluationSettings"]
 
@@ -182,11 +182,13 @@ _GROUPS = {
     "group_column": "it names a column of embeddings; the groups of a run are named in training, by "
     "table.group_column"
 }
+_TABLE = {"table": f"it {NO_TABLE}"}
 _REFUSED: dict[Subject, dict[str, str]] = {
     "embeddings": {
         "beside": "it names runs to show beside a run",
         "verify": "it is about the samples of a run",
         "data": "it names other samples that a run is measured on",
+        **_TABLE,
     },
     "other data": {
         "corrections": "it holds labels of the run's own samples",
@@ -194,8 +196,10 @@ _REFUSED: dict[Subject, dict[str, str]] = {
         "split": "all samples of `data` are measured",
         **_GROUPS,
     },
-    "folds": dict.fromkeys(("taxonomy", "mapping", "corrections", "beside", "out", "split"), _FOLD) | _GROUPS,
-    "run": _GROUPS,
+    "folds": dict.fromkeys(("taxonomy", "mapping", "corrections", "beside", "out", "split"), _FOLD)
+    | _GROUPS
+    | _TABLE,
+    "run": _GROUPS | _TABLE,
 }
 
 
@@ -231,6 +235,7 @@ class EvaluateOptions(EvaluationSettings, Options):
         ),
     ] = None
     data_path: DataPath = None
+    table: TableSettings = None
     embeddings: Annotated[
         Place | None,
         Option(

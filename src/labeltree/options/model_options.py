@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from labeltree.options.choices import Calibration, Descent, ExportFormat, Placing
 from labeltree.options.schema import Option, Options, Place, RunPlace, argument
 from labeltree.options.shared import (
+    NO_TABLE,
     OWN_SAMPLES,
     WHERE_DATA,
     AnswerMapping,
@@ -17,6 +18,7 @@ from labeltree.options.shared import (
     DataPath,
     Run,
     ShownProgress,
+    TableSettings,
     Verify,
 )
 
@@ -70,6 +72,7 @@ class CalibrateOptions(Options):
         ),
     ] = None
     data_path: DataPath = None
+    table: TableSettings = None
     mapping: Annotated[
         Place | None,
         Option(
@@ -102,6 +105,7 @@ class CalibrateOptions(Options):
         if self.verify and self.data is not None:
             raise self.refusal(OWN_SAMPLES)
         self.require("data", WHERE_DATA, "data_path")
+        self.require("data", NO_TABLE, "table")
         self.require("data", "is about the labels of `data`; name some", "mapping")
 
 
@@ -150,6 +154,7 @@ class ExtendOptions(Options):
     ] = None
     _: KW_ONLY
     data_path: DataPath = None
+    table: TableSettings = None
     place: Annotated[
         Placing,
         Option(
@@ -183,7 +188,7 @@ class ExtendOptions(Options):
 
     def check(self) -> None:
         about = "is about the samples of `data`; name some"
-        self.require("data", about, "data_path", "place", *(() if self.names else ("under",)))
+        self.require("data", about, "data_path", "table", "place", *(() if self.names else ("under",)))
         if self.place == "nearest" and self.under is not None:
             raise self.refusal("`place` nearest finds the node above by itself; leave out `under`")
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from labeltree.options.answer_options import AnswerFile, AnswerOptions, Promise
 from labeltree.options.schema import Option, Place
+from labeltree.options.shared import NO_TABLE, TableSettings
 
 __all__ = ["ZeroShotOptions"]
 
@@ -37,6 +38,7 @@ class ZeroShotOptions(AnswerFile):
         Option("a text; may be given several times", flag="--text", metavar="TEXT", repeat=True),
     ] = ()
     data: Annotated[Place | None, Option("a data set, a folder or a table instead")] = None
+    table: TableSettings = None
     labelled: Annotated[bool, Option("with `data`: compare with its labels")] = False
     calibrate: Annotated[
         Place | None,
@@ -71,4 +73,6 @@ class ZeroShotOptions(AnswerFile):
     def with_data(self) -> ZeroShotOptions:
         """The same options, with a folder or a table in place of images as if named by `data`."""
         place = self.find_data(self.images, self.images)
-        return self if place is None else replace(self, images=(), data=place)
+        options = self if place is None else replace(self, images=(), data=place)
+        options.require("data", NO_TABLE, "table")
+        return options

@@ -189,6 +189,11 @@ class OptionField:
         return "text" if self.types == (str,) or self.several is str else "file or folder"
 
     @property
+    def is_group(self) -> bool:
+        """Whether it holds settings by name, each of which has a flag of its own in the command."""
+        return any(get_origin(each) is Mapping for each in self.types)
+
+    @property
     def choices(self) -> tuple[Any, ...]:
         """The values allowed, if there are few."""
         types = self.types if self.several is None else (self.several,)

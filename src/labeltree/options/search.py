@@ -9,7 +9,7 @@ from typing import Annotated, Any, Protocol
 
 from labeltree.options.choices import Format, IndexGeometry, SearchFormat
 from labeltree.options.schema import Option, Options, Place, RunPlace, argument
-from labeltree.options.shared import ShownProgress, choose_form
+from labeltree.options.shared import ShownProgress, TableSettings, choose_form
 
 __all__ = ["ChangeIndexOptions", "DuplicatesOptions", "MakeIndexOptions", "SearchOptions"]
 
@@ -135,6 +135,7 @@ class SearchOptions(Options):
     nodes: Annotated[
         Sequence[str], Option("a node by path or name, likewise", flag="--node", metavar="NODE", repeat=True)
     ] = ()
+    table: TableSettings = None
     k: Annotated[int, Option("how many samples to find", flag="-k")] = 20
     within: Annotated[
         Sequence[str], Option("only samples labelled there or below", metavar="NODE", repeat=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from labeltree.options.choices import ClassifierChoice
 from labeltree.options.schema import Option, Options, Place, RunPlace, argument
 from labeltree.progress import Progress
 
 __all__ = [
+    "NO_TABLE",
     "OWN_SAMPLES",
     "WHERE_DATA",
     "AnswerMapping",
@@ -22,6 +23,7 @@ __all__ = [
     "Run",
     "Seed",
     "ShownProgress",
+    "TableSettings",
     "Verify",
     "VerifySplit",
     "choose_form",
@@ -62,6 +64,17 @@ OWN_SAMPLES = "`verify` is about the run's own samples; leave out `data`, or `ve
 OfSplit = Annotated[str | None, Option("only samples of this split (default: all)")]
 ShownProgress = Annotated[Progress | None, argument("called as `progress(message, done, total)`")]
 Seed = Annotated[int, Option("seed of all random draws")]
+TableSettings = Annotated[
+    Mapping[str, Any] | None,
+    Option(
+        "with a table: what is other than in training: --table.sheet NAME, --table.text_column COLUMN … "
+        "('labeltree train --help-all' lists them)",
+        "A mapping, such as `{'sheet': 'New'}`",
+        flag="--table.SETTING",
+        metavar="VALUE",
+    ),
+]
+NO_TABLE = "is about the table of `data`; name one"
 Quiet = Annotated[bool, Option("show no progress")]
 
 

@@ -60,7 +60,13 @@ def evaluate_on_data(options: EvaluateOptions) -> Evaluated:
     run = load_run(options.place, options.progress, own_data=False)
     if options.taxonomy is not None:
         run = run_on(run, options.taxonomy, options.mapping)
-    source = open_other(run, str(options.data), data_path=options.data_path, kept=options.settings.by)
+    source = open_other(
+        run,
+        str(options.data),
+        data_path=options.data_path,
+        kept=options.settings.by,
+        table=options.table,
+    )
     if not bool((source.nodes >= 0).any()):
         raise DataError(
             f"no sample of '{options.data}' has a label; 'labeltree predict' answers for samples without"

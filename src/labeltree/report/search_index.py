@@ -145,8 +145,8 @@ def search_index(options: SearchOptions) -> Searched:
         queries += array_queries(index, options.array)
     for place in map(str, options.places):
         several = Path(place).is_dir() or is_table_file(place)
-        vectors = vector_queries(index, place)
-        queries += vectors or (queries_in(place) if several else [Query("image", place)])
+        vectors = vector_queries(index, place, options.table)
+        queries += vectors or (queries_in(place, options.table) if several else [Query("image", place)])
     queries += [Query("text", text) for text in options.texts]
     queries += [Query("id", name) for name in options.ids]
     queries += [Query("node", node) for node in options.nodes]

@@ -36,6 +36,7 @@ __all__ = [
     "objective_of",
     "parser_of",
     "read_recipe",
+    "read_table_settings",
     "recipe_settings",
     "with_absolute_paths",
 ]
@@ -299,6 +300,24 @@ def make_recipe(settings: Mapping[str, Any], config: str | Path | None = None) -
         known = merged.get(key)
         merged[key] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
     return parser_of(str(merged.get("objective", Recipe.objective))).recipe(settings=merged)
+
+
+def read_table_settings(given: Mapping[str, Any]) -> TableRecipe:
+    """Settings of a table by name, as recipes have them: values of Python, or the words of a command.
+
+    Raises:
+        RecipeError: If a setting is unknown (the message names the nearest one) or its value is not allowed.
+        TypeError: If they are not given by name.
+    """
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            f"table is {given!r}; expected the settings of the table, such as {{'text_column': 'Title'}}"
+        )
+    settings = {
+        name: _bracketed(value) if isinstance(value, str) and f"--table.{name}" in _COLUMNS else value
+        for name, value in given.items()
+    }
+    return make_recipe({"data": "samples", "table": settings}).table
 
 
 def _make_text(value: Any) -> Any:

@@ -63,13 +63,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
-    "column_names",
     "is_data_table",
     "named_table_labels",
     "open_data_table",
     "open_shards",
     "open_table",
     "shard_labels",
+    "table_header",
     "table_labels",
 ]
 
@@ -580,13 +580,13 @@ def _unreadable(rows: Array, columns: Sequence[str], why: Sequence[str]) -> Unus
     )
 
 
-def column_names(path: Path, encoding: str | None = None, sheet: str | None = None) -> list[str]:
-    """The column names of a table; [] if the file is not a table."""
+def table_header(path: Path, encoding: str | None = None, sheet: str | None = None) -> DataTable | None:
+    """The columns of a table, with the notes on how it is read; None if the file is not a table."""
     if not path.is_file():
-        return []
+        return None
     if path.suffix.lower() in VECTOR_SUFFIXES:
-        return _read_table(path)[0].columns
-    return read_header(path, encoding, sheet).columns if is_table_file(path) else []
+        return _read_table(path)[0]
+    return read_header(path, encoding, sheet) if is_table_file(path) else None
 
 
 def is_data_table(path: Path) -> bool:

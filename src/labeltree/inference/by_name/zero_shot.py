@@ -26,6 +26,7 @@ from labeltree.models.name_space import NameSpace, open_name_space
 from labeltree.options.name_options import ZeroShotOptions
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.name_texts import IMAGE_TEMPLATE, TEXT_TEMPLATE, check_words, name_texts
+from labeltree.training.read_recipes import read_table_settings
 
 __all__ = ["NameClassifier", "answer_by_names"]
 
@@ -176,7 +177,8 @@ def _calibrated(by_name: NameClassifier, data: str | Path) -> DecisionRule:
 def _samples(options: ZeroShotOptions, space: NameSpace, taxonomy: Taxonomy) -> NamedSamples:
     """The names of all samples, those that can be read, and why others cannot."""
     if options.data is not None:
-        source = _open(options.data, space, taxonomy, labelled=options.labelled, on_error="list")
+        table = read_table_settings(options.table or {}).columns
+        source = _open(options.data, space, taxonomy, labelled=options.labelled, on_error="list", **table)
         return name_samples(source, options.data)
     given = [str(each) for each in (options.texts if options.texts else options.images)]
     if bool(options.texts) != (space.reads == "text"):
@@ -207,10 +209,19 @@ def _samples(options: ZeroShotOptions, space: NameSpace, taxonomy: Taxonomy) -> 
 
 
 def _open(
-    data: str | Path, space: NameSpace, taxonomy: Taxonomy, *, labelled: bool, on_error: OnError = "skip"
+    data: str | Path,
+    space: NameSpace,
+    taxonomy: Taxonomy,
+    *,
+    labelled: bool,
+    on_error: OnError = "skip",
+    **given: Any,
 ) -> Source:
-    """Samples of a data set, a folder or a table, with labels of the taxonomy or without any."""
-    spec, look = str(data), dict[str, Any]()
+    """Samples of a data set, a folder or a table, with labels of the taxonomy or without any.
+
+    Of a table by the settings that are `given`.
+    """
+    spec, look = str(data), dict(given)
     named = spec in list_datasets()
     if space.images is not None:
         images = space.images
