@@ -12,9 +12,9 @@ from labeltree.data import Source
 from labeltree.inference.load_run import seen_by_start
 from labeltree.inference.named_samples import seen_in_training
 from labeltree.runs import RunFolder
+from labeltree.training.choosing.earlier_splits import say_earlier_splits
 from labeltree.training.recipe import Recipe, TableRecipe
 from labeltree.training.recipe_data import open_recipe_data, split_by_recipe
-from labeltree.training.records.earlier_splits import say_earlier_splits
 from labeltree.training.records.same_samples import record_samples
 
 Rows = list[tuple[str, ...]]

@@ -23,10 +23,10 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.check_nodes import trust_labels
 from labeltree.taxonomy.versions.between_versions import VersionChange
 from labeltree.training.absent_objective import AbsentEntry, absent_objectives, where_to_find
+from labeltree.training.choosing.earlier_splits import start_records
 from labeltree.training.network import Network, build_network, usual_device
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
-from labeltree.training.records.earlier_splits import start_records
 from labeltree.training.registry import ObjectiveEntry, get_objective
 
 __all__ = ["TrainedRun", "keep_description", "load_run", "own_samples", "seen_by_start"]

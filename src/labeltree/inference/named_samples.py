@@ -39,9 +39,9 @@ from labeltree.preprocessing import Preprocessing
 from labeltree.runs.sample_record import SampleRecord
 from labeltree.system_files import is_system_file
 from labeltree.taxonomy import TaxonomyMapping
+from labeltree.training.choosing.earlier_splits import start_records
 from labeltree.training.read_recipes import read_table_settings
 from labeltree.training.recipe import Recipe
-from labeltree.training.records.earlier_splits import start_records
 
 __all__ = [
     "NamedSamples",

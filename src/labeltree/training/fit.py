@@ -53,6 +53,7 @@ from labeltree.training.choosing.choose_encoder import (
     with_encoder,
 )
 from labeltree.training.choosing.choose_objective import choose_objective
+from labeltree.training.choosing.earlier_splits import say_earlier_splits
 from labeltree.training.encoder_candidates import better_encoder, drop_candidates
 from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.features.frozen import use_precomputed_features
@@ -65,7 +66,6 @@ from labeltree.training.module import (
 )
 from labeltree.training.read_recipes import read_recipe
 from labeltree.training.recipe import Recipe
-from labeltree.training.records.earlier_splits import say_earlier_splits
 from labeltree.training.records.epoch_lines import EpochLines
 from labeltree.training.records.loggers import check_logger, logger_of_run
 from labeltree.training.records.record import (

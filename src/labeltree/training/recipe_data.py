@@ -12,8 +12,8 @@ from labeltree.models import encoder_modality, usual_images, usually_pretrained
 from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
 from labeltree.training.choosing.choose_encoder import AUTO_ENCODER, chosen_input
+from labeltree.training.choosing.earlier_splits import earlier_splits
 from labeltree.training.recipe import Recipe
-from labeltree.training.records.earlier_splits import earlier_splits
 
 __all__ = ["open_recipe_data", "open_recipe_source", "split_by_recipe"]
 
