@@ -169,6 +169,24 @@ def evaluate(
     )
 
 
+def fit_to_table(
+    table: EmbeddingTable, taxonomy: AnyTaxonomy, *, split: str, settings: EvaluationSettings
+) -> Classifiers:
+    """The classifiers that `evaluate` learns from the training samples of a table, and their choice.
+
+    Args:
+        table: The table.
+        taxonomy: Taxonomy of its labels.
+        split: The split that is measured.
+        settings: Settings of the evaluation.
+    """
+    judging = JudgingTaxonomy.of(taxonomy)
+    table = _add_label_sets(judging.table(table), judging.tree)
+    samples = choose_samples(table, judging.tree, split, settings)
+    roles = ("embeddings",) if table.features is None else ROLES
+    return Inputs(table, judging, samples, settings, split, roles=roles).fit_classifiers()
+
+
 def _class_numbers_note(table: EmbeddingTable) -> list[str]:
     last = last_class_number(table.nodes)
     if not last:
