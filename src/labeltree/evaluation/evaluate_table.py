@@ -166,7 +166,16 @@ def evaluate(
         outcomes={key: entry.outcomes for key, entry in measured.items()},
         samples=samples,
         classifiers=measured[name].classifiers,
+        same_features=[
+            key for key, given in tables.items() if key != name and _have_same_features(tables[name], given)
+        ],
     )
+
+
+def _have_same_features(first: EmbeddingTable, other: EmbeddingTable) -> bool:
+    """Whether two tables have the same features of the same samples, as before and after a frozen encoder."""
+    ours, theirs = first.features, other.features
+    return ours is not None and theirs is not None and torch.equal(ours, theirs)
 
 
 def fit_to_table(
