@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 from report_inputs import SMALL, random_table
 
+from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.evaluation import EvaluationSettings, evaluate
 from labeltree.report.compare_answers import AnswerDifference, added_by_training, raw_is_better
 from labeltree.report.pages.opening_sentences import further_sentences
@@ -88,6 +89,32 @@ def test_what_training_added_has_the_sign_of_its_interval() -> None:
     assert said(good, good).startswith("Training added no right answers (100.0")
     assert said(good, bad, "raw pixels") == ""
     assert said(bad, good, "raw pixels") == ""
+
+
+def test_frozen_features_are_no_measure_of_training() -> None:
+    """The same classifier of the same features answers before and after: the difference could only be 0."""
+    tree = Taxonomy.from_paths(SMALL)
+    table = random_table(tree, 40)
+    features = torch.eye(tree.num_nodes)[table.nodes]
+    run = replace(table, features=features)
+    start = replace(table, features=features.clone(), embeddings=features)
+    name = "pretrained encoder"
+
+    def said(start: EmbeddingTable, asked: ClassifierChoice, shares: bool = True) -> str:
+        settings = EvaluationSettings(resamples=50, classifier=asked)
+        done = evaluate(run, tree, baselines={name: start}, settings=settings)
+        return added_by_training(done, shares=shares)
+
+    frozen = said(start, "probe")
+    assert frozen.startswith(
+        "The features are frozen: the classifier that answers (a linear probe on the features, "
+    )
+    assert "100.0\u202f% right) reads the same before and after training. With what was trained, " in frozen
+    assert re.search(r"the nearest class mean of the embeddings has \d+\.\d.% right\.$", frozen)
+    assert "(a linear probe on the features) reads" in said(start, "probe", shares=False)
+    assert said(start, "prototypes").startswith("Training cost"), "the embeddings are those of a trained head"
+    other = replace(start, features=features + 0.01 * torch.randn(features.shape))
+    assert said(other, "probe").startswith("Training added no right answers")
 
 
 def test_a_comparison_has_one_direction_and_one_verdict_everywhere() -> None:

@@ -173,3 +173,31 @@ def test_settings_from_python_may_be_paths(tmp_path: Path) -> None:
     again = _join_lists(["--corrections=a", "--data", "emoji", "--corrections", "b"], "--corrections")
     assert RecipeParser("supcon").recipe(again).corrections == ["a", "b"]
     assert _join_lists(["--corrections", "a"], "--corrections") == ["--corrections", "a"]
+
+
+def test_corrected_training_labels_change_no_classifier(
+    recipe_of: Callable[..., Recipe], tmp_path: Path
+) -> None:
+    """The model is compared with others that have learned from the same labels as it did."""
+    run = train(recipe_of(epochs=1), tmp_path / "run", progress_bar=False)
+    source = load_run(run.path).source
+    labels, names = source.taxonomy.decode(source.nodes), source.sample_names()
+    kinds = sorted(set(map(str, labels)))
+    following = dict(zip(kinds, [*kinds[1:], kinds[0]], strict=True))
+    table = tmp_path / "decided.csv"
+    Corrections(
+        tuple(
+            Correction(name, str(label), "accept", following[str(label)])
+            for name, label, split in zip(names, labels, source.split, strict=True)  # type: ignore[arg-type]
+            if split == "train"
+        )
+    ).save(table)
+    plain = lt.evaluate(run.path, resamples=0).result
+    done = lt.evaluate(run.path, corrections=table, resamples=0).result
+    scores = [
+        {name: method.answer_score("top1") for name, method in result.methods.items()}
+        for result in (plain, done)
+    ]
+    assert len(scores[0]) == 3
+    assert scores[1] == scores[0]
+    assert any("have learned from the labels without these corrections" in note for note in done.cautions)

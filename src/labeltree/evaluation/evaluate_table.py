@@ -166,7 +166,34 @@ def evaluate(
         outcomes={key: entry.outcomes for key, entry in measured.items()},
         samples=samples,
         classifiers=measured[name].classifiers,
+        same_features=[
+            key for key, given in tables.items() if key != name and _have_same_features(tables[name], given)
+        ],
     )
+
+
+def _have_same_features(first: EmbeddingTable, other: EmbeddingTable) -> bool:
+    """Whether two tables have the same features of the same samples, as before and after a frozen encoder."""
+    ours, theirs = first.features, other.features
+    return ours is not None and theirs is not None and torch.equal(ours, theirs)
+
+
+def fit_to_table(
+    table: EmbeddingTable, taxonomy: AnyTaxonomy, *, split: str, settings: EvaluationSettings
+) -> Classifiers:
+    """The classifiers that `evaluate` learns from the training samples of a table, and their choice.
+
+    Args:
+        table: The table.
+        taxonomy: Taxonomy of its labels.
+        split: The split that is measured.
+        settings: Settings of the evaluation.
+    """
+    judging = JudgingTaxonomy.of(taxonomy)
+    table = _add_label_sets(judging.table(table), judging.tree)
+    samples = choose_samples(table, judging.tree, split, settings)
+    roles = ("embeddings",) if table.features is None else ROLES
+    return Inputs(table, judging, samples, settings, split, roles=roles).fit_classifiers()
 
 
 def _class_numbers_note(table: EmbeddingTable) -> list[str]:

@@ -374,6 +374,7 @@ class EvaluationResult:
         outcomes: Method → its per-sample outcomes; saved in a separate file, see `save_outcomes`.
         samples: The rows of the evaluated method's table by use; not saved.
         classifiers: The classifiers of the evaluated method; not saved.
+        same_features: The other methods whose features are those of the evaluated one; not saved.
     """
 
     name: str
@@ -388,6 +389,7 @@ class EvaluationResult:
     outcomes: dict[str, Outcomes] = field(default_factory=dict, compare=False, repr=False)
     samples: Samples | None = field(default=None, compare=False, repr=False)
     classifiers: Classifiers | None = field(default=None, compare=False, repr=False)
+    same_features: list[str] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def main(self) -> MethodResult:
@@ -448,7 +450,7 @@ class EvaluationResult:
         """Plain dictionaries, lists, strings and numbers; NaN becomes None, as JSON has no NaN."""
         bare = replace(self, outcomes={}, samples=None, classifiers=None)
         content: dict[str, Any] = plain_json(asdict(bare))
-        for not_saved in ("outcomes", "samples", "classifiers"):
+        for not_saved in ("outcomes", "samples", "classifiers", "same_features"):
             del content[not_saved]
         for name, method in self.methods.items():
             content["methods"][name]["classifier"] = method.classifier.to_dict()
@@ -480,6 +482,7 @@ class EvaluationResult:
                 outcomes={},
                 samples=None,
                 classifiers=None,
+                same_features=[],
             )
         except KeyError as error:
             raise DataError(

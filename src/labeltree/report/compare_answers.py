@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS
+from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS, ClassifierKind
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, MethodResult, compare
 from labeltree.evaluation.comparing.comparison import Difference
@@ -102,7 +102,8 @@ def added_by_training(
     """What training added to right answers over the features that it began with; empty if they are unknown.
 
     The features answer by the classifier that validation chose for them, so it may be that the same answers
-    come from the run itself: then training has added nothing to them.
+    come from the run itself: then training has added nothing to them. Where a frozen encoder has the same
+    features before and after, and the same classifier answers from them, there is nothing to compare.
 
     Args:
         result: The evaluation of a run, with the encoder before training.
@@ -115,6 +116,8 @@ def added_by_training(
     ours, theirs = (result.methods[key].answer_score("top1") for key in (result.name, name))
     if math.isnan(ours) or math.isnan(theirs):
         return ""
+    if name in result.same_features and _answer_alike(result.main, result.methods[name]):
+        return _features_alone(result.main, ours if shares else None)
     points = 100 * (ours - theirs)
     brackets = [f"{percent(ours)} right, {percent(theirs)} by the {name}"] if shares else []
     differences = answer_differences(result) if differences is None else differences
@@ -131,6 +134,29 @@ def added_by_training(
         )
     verb = "added" if difference.says == "better" else "cost"
     return f"Training {verb} {abs(points):.1f} points of right answers ({bounds})."
+
+
+def _answer_alike(main: MethodResult, start: MethodResult) -> bool:
+    """Whether two methods with the same features answer by the same classifier of them."""
+    ours, theirs = main.classifier.name, start.classifier.name
+    if theirs == "prototypes":  # without a head embeddings are the features
+        theirs = "feature-means"
+    return ours == theirs and ours in ("feature-means", "lda", "probe")
+
+
+def _features_alone(main: MethodResult, share: float | None) -> str:
+    """What is said where answers come from frozen features, with those of what was trained."""
+    right = "" if share is None else f", {percent(share)} right"
+    said = (
+        "The features are frozen: the classifier that answers "
+        f"({CLASSIFIER_WORDS[main.classifier.name]}{right}) reads the same before and after training"
+    )
+    kinds: tuple[ClassifierKind, ...] = ("own", "prototypes")
+    for kind in kinds:
+        trained = replace(main, classifier=replace(main.classifier, name=kind)).answer_score("top1")
+        if not math.isnan(trained):
+            return f"{said}. With what was trained, {CLASSIFIER_WORDS[kind]} has {percent(trained)} right."
+    return f"{said}."
 
 
 def raw_is_better(result: EvaluationResult, differences: Differences | None = None) -> str:

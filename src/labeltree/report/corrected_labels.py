@@ -21,6 +21,10 @@ _FLATTERED = (
     "Only labels that somebody looked at were corrected. If those were the suspects of this model, or of one "
     "like it, the corrections flatter it: nobody looked at wrong labels that agree with its answers"
 )
+_LEARNED_BEFORE = (
+    "The classifiers of the run, of the raw samples and of the encoder before training have learned from the "
+    "labels without these corrections; train with --corrections to learn from them."
+)
 _SHOWN = ("top1", "hierarchical_f1")
 
 
@@ -69,14 +73,19 @@ class CorrectedLabels:
         nodes = torch.where(changed, self.done.nodes, table.nodes)
         return table.relabelled(nodes).rows(self.done.keep | ~here)
 
-    def remark(self, result: EvaluationResult, without: EvaluationResult | None = None) -> EvaluationResult:
+    def remark(
+        self, result: EvaluationResult, without: EvaluationResult | None = None, *, as_before: bool = False
+    ) -> EvaluationResult:
         """A result that says what was corrected.
 
         Args:
             result: Measured on all corrections.
             without: The same model measured without the corrections of the measured split.
+            as_before: Whether all classifiers have learned from the labels without these corrections.
         """
         said = [self.done.sentence]
+        if as_before and bool((self._touched & ~self.measured).any()):
+            said.append(_LEARNED_BEFORE)
         if self.in_test:
             said.append(self._test_labels_note())
             if without is not None:

@@ -117,7 +117,7 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
     if other is None and _are_usual(settings):
         given = {**classifiers}
         kept = "feature-means" in classifiers[name].fitted  # not in runs of earlier versions
-        if corrections is None and kept and _same_features(tables):
+        if kept and _same_features(tables):
             given[start_name(recipe)] = classifiers_of_features(classifiers[name])
     title = f"{Path(recipe.data).stem}: {name}"
     if other is not None:

@@ -21,6 +21,7 @@ from labeltree.evaluation import (
     evaluate,
     save_outcomes,
 )
+from labeltree.evaluation.evaluate_table import fit_to_table
 from labeltree.notebooks import html_sentences
 from labeltree.progress import Progress, silent
 from labeltree.report.compare_answers import Differences, answer_differences, raw_is_better
@@ -182,6 +183,14 @@ def evaluate_case(
 def _measure(case: EvaluationCase, progress: Progress | None) -> tuple[EvaluationResult, EmbeddingTable]:
     """The result of a case, and its table as it was measured."""
     tables, corrected, plain = {case.name: case.table, **case.references}, None, None
+    classifiers = dict(case.classifiers)
+    as_before = case.corrections is not None and isinstance(classifiers.get(case.name), Classifiers)
+    if as_before:  # the model learned from the labels as they were, and so does all beside it
+        for name, table in case.references.items():
+            if not isinstance(classifiers.get(name), Classifiers):
+                classifiers[name] = fit_to_table(
+                    table, case.taxonomy, split=case.split, settings=case.settings
+                )
     if case.corrections is not None:
         corrected = CorrectedLabels.of(case.corrections, case.table, case.split)
         plain = corrected.table(case.table, test=False) if corrected.in_test else None
@@ -200,7 +209,7 @@ def _measure(case: EvaluationCase, progress: Progress | None) -> tuple[Evaluatio
         case.taxonomy,
         baselines=tables,
         settings=case.settings,
-        classifiers=case.classifiers,
+        classifiers=classifiers,
         progress=progress,
         **asked,
     )
@@ -216,7 +225,7 @@ def _measure(case: EvaluationCase, progress: Progress | None) -> tuple[Evaluatio
         without = None
         if plain is not None:
             without = evaluate(plain, case.taxonomy, settings=short, classifiers=own, **asked)
-        result = corrected.remark(result, without)
+        result = corrected.remark(result, without, as_before=as_before)
     return result, table
 
 
