@@ -121,7 +121,8 @@ class Corrections:
         The file is CSV in UTF-8, separated by commas, semicolons or tabs, with the columns `sample`,
         `label`, `suggested` and `decision` in any order; of others only `content` is read, if it is
         there. `decision` is `accept` (also `yes`, `y`, `x` or `1`), `remove`, `no label`, `reject`
-        (also `keep`, `no`, `n` or `0`) or empty. To give another label than the suggested one, change `suggested` and accept it.
+        (also `keep`, `no`, `n` or `0`) or empty. To give another label than the suggested one, change
+        `suggested` and accept it.
 
         Raises:
             DataError: If the file is missing or unreadable, has no such columns, a decision is another word,
@@ -280,9 +281,9 @@ def _read_row(cells: dict[str, str], where: str) -> Correction | None:
     decision = DECISIONS.get(word)
     if decision is None:
         raise DataError(
-            f"{where}: the decision '{cells['decision'][:60]}' does not say what is to happen: accept (yes, x) "
-            "gives the suggested label, reject (no, keep) leaves the label as it is, and there are 'remove' "
-            "and 'no label'; to give another label, write it into 'suggested' and accept it"
+            f"{where}: the decision '{cells['decision'][:60]}' does not say what is to happen: accept "
+            "(yes, x) gives the suggested label, reject (no, keep) leaves the label as it is, and there are "
+            "'remove' and 'no label'; to give another label, write it into 'suggested' and accept it"
         )
     if decision == "keep" and not (word and cells["sample"]):
         return None
