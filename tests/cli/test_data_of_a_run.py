@@ -61,6 +61,7 @@ def test_missing_labels(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     said = capsys.readouterr()
     assert "columns" not in said.out
     assert "warning: only 24 test samples" in said.err
+    assert "\nnote: " in f"\n{said.err}", "what was decided about the data is no progress"
     assert "n/a" not in said.err
     tree = RunFolder(run).load_taxonomy()
     assert "n/a" not in tree.names

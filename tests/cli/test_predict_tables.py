@@ -216,3 +216,30 @@ def test_the_only_sheet_is_read_whatever_its_name(tmp_path: Path) -> None:
     assert [query.value for query in queries_in(two, {"sheet": "Two"})] == ["pan steel"] * 3
     with pytest.raises(DataError, match=r"table\.text_column does not apply to queries"):
         queries_in(two, {"text_column": "said"})
+
+
+def test_a_version_counts_the_samples_of_a_table_as_its_run_reads_it(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = [(f"{word} {n}", "x", *label) for label in WORDS for n, word in enumerate(WORDS[label].split())]
+    head = ("text", "class", "department", "category")
+    write_workbook(tmp_path / "shop.xlsx", {"May": (head, said), "June": (head, said[:4])})
+    lt.Taxonomy.from_paths(["garden/hose", "garden/rake", "kitchen/pan"]).save(tmp_path / "new.json")
+    words = ["taxonomy", "diff", trained, tmp_path / "new.json", "--data", tmp_path / "shop.xlsx"]
+    assert run(*words) == 0
+    assert "remove        3  kitchen/cup" in capsys.readouterr().out
+    assert run(*words, "--table.sheet", "June") == 0
+    assert "0 of 4 samples touched" in capsys.readouterr().out
+    assert run(*words, "--table.label_columns", "class") == 0
+    assert "12 have labels that OLD has not: 'x'" in capsys.readouterr().out
+    assert run(*words[:4], "--table.sheet", "June") == 2
+    assert "--table.SETTING is about the table of --data" in capsys.readouterr().err
+
+
+def test_labels_are_asked_of_samples_that_have_some(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("predict", trained, "--text", "rake leaf", "--labelled") == 2
+    assert "--labelled is about the samples of --data; name a folder or a table" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="'labelled' is about the samples of 'data'"):
+        lt.load(trained).predict("rake leaf", labelled=True)

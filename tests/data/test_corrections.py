@@ -9,7 +9,7 @@ import torch
 
 from labeltree.data import Source, make_splits, open_source
 from labeltree.data.correction_rounds import CorrectionRounds
-from labeltree.data.corrections import Correction, Corrections, sample_ids
+from labeltree.data.corrections import DECISIONS, Correction, Corrections, sample_ids
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
@@ -70,6 +70,8 @@ def test_rows_about_one_sample_that_agree_are_one_correction(tmp_path: Path) -> 
         ("", "no column"),
         ("sample,label\na,b\n", "no column 'suggested' or 'decision'"),
         (HEADER + "a,dog,cat,cat\n", "row 2: the decision 'cat'"),
+        (HEADER + "a,dog,cat,OK\n", r"'OK' does not say .* accept \(yes, x\) .* reject \(no, keep\)"),
+        (HEADER + "a,dog,cat,true\n", "row 2: the decision 'true'"),
         (HEADER + "a,dog,,accept\n", "nothing is suggested"),
         (HEADER + ",dog,cat,accept\n", "'sample' is empty"),
         (
@@ -194,3 +196,10 @@ def test_open_source_corrects(tmp_path: Path) -> None:
     assert make_splits(source, test=0.0, val=0.0).notes == source.notes
     with pytest.raises(DataError, match="no table of corrections"):
         open_source(tmp_path / "notes.csv", corrections=tmp_path / "none.csv")
+
+
+def test_every_word_of_a_decision_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "corrections.md").read_text("utf-8")
+    table = page[page.index("## Decide") :].split("\n|", 1)[1].split("\n\n")[0]
+    undocumented = {word for word in DECISIONS if word and f"`{word}`" not in table}
+    assert undocumented <= {"accepted", "rejected", "remove the sample"}

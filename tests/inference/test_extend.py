@@ -306,3 +306,20 @@ def test_the_parts_of_a_split_are_learned_from_samples_of_training(
     assert sum(each["held"] for each in found.added) <= len(roses) - trained
     assert f"{trained} samples that the run was trained on have a new class here" in extension_text(found)
     assert "plant/rose" not in lt.load(run).taxonomy.decode(lt.load(run).decider.rule.classes.nodes)
+
+
+def test_copies_count_as_one_group(home: Path, run: Path, tmp_path: Path) -> None:
+    rows = ["image,label"]
+    for leaf in ("animal/dog/beagle", "plant/fern"):
+        rows += [f"{file},{leaf}" for file in sorted((home / "new" / leaf).glob("*.png"))[:10]]
+    (tmp_path / "single.csv").write_text("\n".join(rows))
+    said = extension_text(extend_run(run, tmp_path / "single.csv"))
+    assert " group" not in said.replace("(or groups)", "")
+    (tmp_path / "copies.csv").write_text("\n".join([*rows, rows[1]]))
+    extension = extend_run(run, tmp_path / "copies.csv")
+    learned = {each["class"]: (each["samples"] + each["held"], each["groups"]) for each in extension.added}
+    assert learned["plant/fern"][0] == 10
+    assert learned["animal/dog/beagle"][0] == 11
+    for each in extension.added:
+        assert each["samples"] - each["groups"] in (0, int(each["class"].endswith("beagle")))
+    assert "Equal samples, and images of one row, are one group" in extension_text(extension)

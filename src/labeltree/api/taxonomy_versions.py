@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from labeltree.api.taxonomies import as_tree, open_labels, open_tree
 from labeltree.options.schema import takes
@@ -18,7 +19,7 @@ from labeltree.options.taxonomy_options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from torch import Tensor
 
@@ -79,7 +80,7 @@ def diff_taxonomies(options: DiffOptions) -> VersionDifference:
         mapping, guesses = _between(options.synonyms, old, new)
     else:
         mapping, guesses = TaxonomyMapping.load(options.mapping, old=old, new=new), []
-    touched = None if options.data is None else Touched.of_data(options.data, old)
+    touched = None if options.data is None else Touched.of_data(options.data, old, options.old, options.table)
     return VersionDifference(mapping, guesses, touched)
 
 
@@ -164,7 +165,7 @@ def review_taxonomy(options: ReviewOptions) -> ReviewedTaxonomy:
     tree = as_tree(options.taxonomy, taxonomy)
     touched = None
     if options.data is not None:
-        touched = Touched.of_data(options.data, tree)
+        touched = Touched.of_data(options.data, tree, options.taxonomy)
     elif labels is not None:
         touched = Touched(tree, tree, labels)
     cleaner = Cleaner("scientific")
@@ -176,6 +177,51 @@ def review_taxonomy(options: ReviewOptions) -> ReviewedTaxonomy:
     if options.out is not None and guesses:
         write_mapping(options.out, tree, tree, (), guesses)
     return ReviewedTaxonomy(tree, reviewed, samples)
+
+
+def _table_labels(
+    data: str, place: str | None, table: Mapping[str, Any] | None
+) -> tuple[AnyTaxonomy, Tensor] | None:
+    """The labels of a table by settings: those of the run at `place`, and those given; None without any.
+
+    Raises:
+        DataError: If there are settings, but no table.
+    """
+    from labeltree.data.table_columns import read_header, settings_of_another
+    from labeltree.data.tables.table_source import labels_by_settings
+    from labeltree.errors import DataError
+    from labeltree.file_kinds import is_table_file
+    from labeltree.inference.named_samples import label_settings
+    from labeltree.runs import ModelDescription, RunFolder
+    from labeltree.training.read_recipes import read_recipe, read_table_settings
+
+    path, folder = Path(data), None if place is None else RunFolder(place)
+    is_run = folder is not None and folder.recipe.is_file() and folder.description.is_file()
+    if table and not is_table_file(path):
+        raise DataError(f"--data '{data}' is no table, and has no settings of one; leave --table.… out")
+    if not is_table_file(path) or not (table or is_run):
+        return None
+    given = read_table_settings(table or {}).columns
+    settings: dict[str, Any] = {}
+    if is_run:
+        assert folder is not None
+        recipe = read_recipe(folder.recipe)
+        columns = ModelDescription.load(folder.description).columns
+        known = None if "sheet" in given else recipe.table.sheet
+        text = settings_of_another(path, recipe.table.encoding, known)
+        text |= {name: given[name] for name in text if name in given}
+        there = read_header(path, **text).columns
+        settings = label_settings(recipe.table, columns, there) | text
+        labels = [name for name in columns.get("labels", ()) if name in there]
+        if "label_columns" not in settings and settings.get("evidence") is None and labels:
+            settings["label_columns"] = labels
+        settings["missing_labels"] = recipe.missing_labels or ()
+    allowed = inspect.signature(labels_by_settings).parameters
+    chosen = {name: value for name, value in {**settings, **given}.items() if name in allowed}
+    read = labels_by_settings(path, **{name: value for name, value in chosen.items() if value is not None})
+    for note in read.notes:
+        print(f"labeltree: {note}", file=sys.stderr)
+    return read.taxonomy, read.nodes
 
 
 def _between(synonyms_file: Path | None, old: Taxonomy, new: Taxonomy) -> tuple[TaxonomyMapping, list[Guess]]:
@@ -264,11 +310,21 @@ class Touched:
         self._before = torch.cat([torch.zeros(1, dtype=torch.int64), self._own.cumsum(0)])
 
     @classmethod
-    def of_data(cls, data: str, old: Taxonomy) -> Touched:
-        """The samples of a folder, a table, a run or a data set."""
+    def of_data(
+        cls, data: str, old: Taxonomy, place: str | None = None, table: Mapping[str, Any] | None = None
+    ) -> Touched:
+        """The samples of a folder, a table, a run or a data set.
+
+        Args:
+            data: Where they are.
+            old: The old version.
+            place: Where it was read: if that is a run, a table is read as that of its training.
+            table: Settings of the table that differ from these, by name.
+        """
         from labeltree.errors import DataError
 
-        taxonomy, nodes = open_labels(data)
+        read = _table_labels(data, place, table)
+        taxonomy, nodes = open_labels(data) if read is None else read
         if nodes is None:
             raise DataError(
                 f"--data '{data}' is a taxonomy without samples; name a folder, a table, a run or a data set"

@@ -47,10 +47,10 @@ COLUMNS = ("sample", "label", "suggested", "decision")
 CONTENT = "content"
 """The column with a fingerprint of each sample that is named by its row; see `sample_contents`."""
 _WORDS = {
-    "accept": ("accept", "accepted", "yes", "y", "x", "ok", "1", "true"),
+    "accept": ("accept", "accepted", "yes", "y", "x", "1"),
     "remove": ("remove", "remove the sample", "delete"),
     "no label": ("no label", "unlabel", "none"),
-    "keep": ("", "keep", "reject", "rejected", "no", "n", "0", "false"),
+    "keep": ("", "keep", "reject", "rejected", "no", "n", "0"),
 }
 DECISIONS = {word: decision for decision, words in _WORDS.items() for word in words}
 """What may stand in the column `decision`, in lower case, and what it means."""
@@ -120,8 +120,9 @@ class Corrections:
 
         The file is CSV in UTF-8, separated by commas, semicolons or tabs, with the columns `sample`,
         `label`, `suggested` and `decision` in any order; of others only `content` is read, if it is
-        there. `decision` is `accept` (also `yes` or `x`), `remove`, `no label`, `reject` or
-        empty. To give another label than the suggested one, change `suggested` and accept it.
+        there. `decision` is `accept` (also `yes`, `y`, `x` or `1`), `remove`, `no label`, `reject`
+        (also `keep`, `no`, `n` or `0`) or empty. To give another label than the suggested one, change
+        `suggested` and accept it.
 
         Raises:
             DataError: If the file is missing or unreadable, has no such columns, a decision is another word,
@@ -280,8 +281,9 @@ def _read_row(cells: dict[str, str], where: str) -> Correction | None:
     decision = DECISIONS.get(word)
     if decision is None:
         raise DataError(
-            f"{where}: the decision '{cells['decision'][:60]}' is not accept, remove, no label or "
-            "reject; to give another label than the suggested one, write it into 'suggested' and accept it"
+            f"{where}: the decision '{cells['decision'][:60]}' does not say what is to happen: accept "
+            "(yes, x) gives the suggested label, reject (no, keep) leaves the label as it is, and there are "
+            "'remove' and 'no label'; to give another label, write it into 'suggested' and accept it"
         )
     if decision == "keep" and not (word and cells["sample"]):
         return None

@@ -296,6 +296,9 @@ def _reference(before: Decider, home: RunFolder) -> EmbeddingTable:
     return known
 
 
+_COPIES = "Equal samples, and images of one row, are one group: all of it is learned from, or held out."
+
+
 def _open(run: TrainedRun, options: ExtendOptions) -> tuple[Source, Tensor, list[str]]:
     """The samples to learn from, which of them the run has seen `(n,)`, and what has to be said of them.
 
@@ -330,6 +333,8 @@ def _open(run: TrainedRun, options: ExtendOptions) -> tuple[Source, Tensor, list
                 "of them is held out.",
             )
         )
+    if source.groups is not None and not source.columns.get("groups"):
+        notes.append(_COPIES)
     if source.label_sets is not None:
         several = (source.label_sets >= 0).sum(1) > 1
         source = replace(source, nodes=source.nodes.masked_fill(several, -1), label_sets=None)
@@ -467,7 +472,10 @@ def _described(
     described = []
     for node in learned.tolist():
         rows = table.nodes == node
-        groups = None if table.groups is None else len(torch.unique(table.groups[rows & train]))
+        groups = None
+        if table.groups is not None:  # a sample without a group is one of its own
+            inside = table.groups[rows & train]
+            groups = len(torch.unique(inside[inside >= 0])) + int((inside < 0).sum())
         described.append(
             {
                 "class": taxonomy.path_name(node),
@@ -572,7 +580,7 @@ def extension_text(extension: Extension) -> str:
             lines.append(f"  new   {each['class']}: by its name alone: nothing is promised for it")
             continue
         number = say_count(each["samples"], "sample")
-        if each["groups"] is not None:
+        if each["groups"] not in (None, each["samples"]):
             number += f" of {say_count(each['groups'], 'group')}"
         number += " and its name" if each.get("name") else ""
         held = (

@@ -22,7 +22,7 @@ from labeltree.options.answer_options import FALSE_ALARMS, AnswerOptions, Predic
 from labeltree.options.choices import ExportFormat
 from labeltree.options.model_options import LoadOptions
 from labeltree.options.schema import OptionError, describes
-from labeltree.options.shared import NO_TABLE
+from labeltree.options.shared import NO_LABELS, NO_TABLE
 from labeltree.runs import EmbeddingTable
 from labeltree.training.tokens_and_views import Inputs
 
@@ -126,6 +126,8 @@ class Model(OpenedModel):
         samples, data = self._take_data(samples, data)
         named = self._named(samples, texts, data)
         _require_data(data, table)
+        if labelled and data is None:
+            raise OptionError(f"`labelled` {NO_LABELS}")
         spec = None if data is None else str(data)
         request = Request(data=spec, labelled=labelled, named=named, table=table)
         decider = self.decider

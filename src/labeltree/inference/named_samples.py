@@ -41,11 +41,12 @@ from labeltree.system_files import is_system_file
 from labeltree.taxonomy import TaxonomyMapping
 from labeltree.training.choosing.earlier_splits import start_records
 from labeltree.training.read_recipes import read_table_settings
-from labeltree.training.recipe import Recipe
+from labeltree.training.recipe import Recipe, TableRecipe
 
 __all__ = [
     "NamedSamples",
     "has_folders",
+    "label_settings",
     "list_names",
     "name_samples",
     "open_images",
@@ -497,7 +498,7 @@ def _trained_columns(
     groups = run.recipe.table.group_column or (known[0] if known else None)
     groups = _role_of(run, groups, "group", there)  # patients stay patients where there are some
     split = _role_of(run, run.recipe.table.split_column, "split", there)
-    columns = run.recipe.table.columns | {
+    columns = label_settings(run.recipe.table, run.columns, there) | {
         "aspect_columns": None,
         "group_column": groups,
         "split_column": split,
@@ -505,20 +506,34 @@ def _trained_columns(
     columns |= _sample_columns(run, there) | _vector_columns(run, there)
     present = [name for name in columns.get("keep_columns", ()) if name in there]
     columns["keep_columns"] = list(dict.fromkeys([*present, *kept])) or None
-    if (filled := columns.get("fill_down")) is not None:
-        columns["fill_down"] = [name for name in filled if name in there] or None
     rule = columns.get("image_name")
     if rule is not None and not set(ImageRule(rule).columns) <= set(there):
         columns |= {"image_name": None, "image_folder": None}  # of the table that the run was trained on
     if unlabelled:
         return columns | {"label_columns": [], "evidence": None}
-    evidence = columns.get("evidence")
-    if evidence is not None and not evidence.named <= set(there):
-        evidence = columns["evidence"] = None  # other samples may have one label each
-    depths = () if evidence is not None and evidence.votes else run.columns.get("labels", ())
-    if "label_columns" not in columns and len(depths) > 1 and set(depths) <= set(there):
-        columns["label_columns"] = list(depths)  # the nested columns that training found
     return columns
+
+
+def label_settings(
+    settings: TableRecipe, columns: Mapping[str, Sequence[str]], there: Sequence[str]
+) -> dict[str, Any]:
+    """The settings of the table of training for another one that has the columns `there`.
+
+    Args:
+        settings: Those of the recipe.
+        columns: The columns that training read, by purpose.
+        there: The columns of the other table.
+    """
+    chosen = settings.columns
+    if (filled := chosen.get("fill_down")) is not None:
+        chosen["fill_down"] = [name for name in filled if name in there] or None
+    evidence = chosen.get("evidence")
+    if evidence is not None and not evidence.named <= set(there):
+        evidence = chosen["evidence"] = None  # other samples may have one label each
+    depths = () if evidence is not None and evidence.votes else columns.get("labels", ())
+    if "label_columns" not in chosen and len(depths) > 1 and set(depths) <= set(there):
+        chosen["label_columns"] = list(depths)  # the nested columns that training found
+    return chosen
 
 
 def _role_of(run: TrainedRun, named: str | None, usual: str, there: Sequence[str]) -> str | None:

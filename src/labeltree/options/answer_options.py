@@ -12,6 +12,7 @@ from labeltree.file_kinds import is_data_file
 from labeltree.options.choices import AnswerFormat, Counted, Method, Modality, Optimised
 from labeltree.options.schema import Option, Options, Place
 from labeltree.options.shared import (
+    NO_LABELS,
     NO_TABLE,
     OWN_SAMPLES,
     WHERE_DATA,
@@ -100,8 +101,8 @@ class AnswerOptions(Options):
     coverage: Annotated[
         float,
         Option(
-            "the share of answers that hold the truth, 'no answer' among them",
-            "For new samples of the same kind",
+            "share of answers that hold the truth",
+            "No answer holds it, as the root does. For new samples of the same kind",
         ),
     ] = Promise.coverage
     method: Annotated[Method, Option("guaranteed (default), or as on calibration samples")] = Promise.method
@@ -351,6 +352,8 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
         place = self.find_data([*self.images, *self.texts], self.images)
         options = self if place is None else replace(self, images=(), data=place)
         options.require("data", NO_TABLE, "table")
+        if options.split is None:
+            options.require("data", NO_LABELS, "labelled")
         return options
 
     @property

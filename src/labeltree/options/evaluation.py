@@ -280,8 +280,7 @@ class EvaluateOptions(EvaluationSettings, Options):
     questions: Annotated[
         Sequence[str],
         Option(
-            "judge a set of nodes as one test, such as malignant=melanoma,carcinoma (protocol node-scores); "
-            "repeatable",
+            "judge nodes as one test (node-scores; repeatable), such as malignant=melanoma,carcinoma",
             flag="--question",
             metavar="NAME=NODE,NODE",
             repeat=True,

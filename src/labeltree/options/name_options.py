@@ -8,7 +8,7 @@ from typing import Annotated
 
 from labeltree.options.answer_options import AnswerFile, AnswerOptions, Promise
 from labeltree.options.schema import Option, Place
-from labeltree.options.shared import NO_TABLE, TableSettings
+from labeltree.options.shared import NO_LABELS, NO_TABLE, TableSettings
 
 __all__ = ["ZeroShotOptions"]
 
@@ -67,7 +67,7 @@ class ZeroShotOptions(AnswerFile):
                 "name what to answer for: image files, `texts` or `data`, and one of them only"
             )
         if self.labelled and self.data is None and self.find_data(self.images, self.images) is None:
-            raise self.refusal("`labelled` is about the samples of `data`; name some")
+            raise self.refusal(f"`labelled` {NO_LABELS}")
         self.require("calibrate", "is calibrated on the samples of `calibrate`; name some", "coverage")
 
     def with_data(self) -> ZeroShotOptions:

@@ -11,6 +11,7 @@ from labeltree.options.schema import Option, Options, Place, RunPlace, argument
 from labeltree.progress import Progress
 
 __all__ = [
+    "NO_LABELS",
     "NO_TABLE",
     "OWN_SAMPLES",
     "WHERE_DATA",
@@ -53,9 +54,7 @@ AnswerMapping = Annotated[
         metavar="FILE",
     ),
 ]
-_VERIFY = (
-    "read all files of the run's samples again, even those whose size and modification time have not changed"
-)
+_VERIFY = "read all files of the run's samples again, even those whose size and time are the same"
 Verify = Annotated[bool, Option(_VERIFY)]
 VerifySplit = Annotated[bool, Option(f"with `split`: {_VERIFY}")]
 WHERE_DATA = "says where the data set of `data` lies; name one"
@@ -67,13 +66,13 @@ Seed = Annotated[int, Option("seed of all random draws")]
 TableSettings = Annotated[
     Mapping[str, Any] | None,
     Option(
-        "with a table: what is other than in training: --table.sheet NAME, --table.text_column COLUMN … "
-        "('labeltree train --help-all' lists them)",
-        "A mapping, such as `{'sheet': 'New'}`",
+        "of a table: sheet, text_column … as for 'train'",
+        "Those that differ from training, by name: `{'sheet': 'New'}`",
         flag="--table.SETTING",
-        metavar="VALUE",
+        metavar="V",
     ),
 ]
+NO_LABELS = "is about the samples of `data`; name a folder or a table with labels"
 NO_TABLE = "is about the table of `data`; name one"
 Quiet = Annotated[bool, Option("show no progress")]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from labeltree.options.choices import Form, Linkage, NameReading, ProjectionRule, SuspectKind
 from labeltree.options.schema import Option, Options
-from labeltree.options.shared import OfSplit
+from labeltree.options.shared import NO_TABLE, OfSplit, TableSettings
 
 __all__ = [
     "ApplyOptions",
@@ -272,6 +272,7 @@ class DiffOptions(Options):
     data: Annotated[
         str | None, Option(f"data labelled with OLD, whose samples are counted: {ANY}", metavar="DATA")
     ] = None
+    table: TableSettings = None
     mapping: Annotated[
         str | None, Option("the confirmed changes, a file of 'taxonomy map'", metavar="FILE")
     ] = None
@@ -280,6 +281,7 @@ class DiffOptions(Options):
     def check(self) -> None:
         if self.mapping is not None and self.synonyms is not None:
             raise self.refusal("`mapping` says what changed, so `synonyms` has no use; leave one of them out")
+        self.require("data", NO_TABLE, "table")
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ def short_help(actions: Iterable[Action], usage: str, width: int = 100) -> str:
     shown = {f"--{name}": _short(known[name]) for name in COMMON}
     shown["--out"] = "the run folder (default: runs/NAME-OF-DATA)"
     shown["--folds"] = "cross-validation: one run for each of this many folds"
-    shown["--quiet"] = "no progress bar"
+    shown["--quiet"] = "no progress; notes and warnings about the data are printed on standard error"
     column = max(map(len, shown)) + 4
     lines = [
         f"usage: {usage}",

@@ -55,8 +55,9 @@ def run(arguments: list[str]) -> None:
         description="Train an encoder on images or texts with taxonomy labels. The same command continues a "
         "run that was interrupted. Besides the settings below: --out FOLDER (default runs/NAME-OF-DATA), "
         "--folds N (a cross-validation: a run for each of N parts of the samples, which tests it), "
-        "--quiet, --verify (to read all files again, also those whose size and time of change are as they "
-        "were), --offline (to fetch no weights), --list-objectives, --list-encoders and --list-recipes. "
+        "--quiet (no progress; notes and warnings about the data stay), --verify (to read all files again, "
+        "also those whose size and time of change are as they were), --offline (to fetch no "
+        "weights), --list-objectives, --list-encoders and --list-recipes. "
         "Names may be written with - or _.",
     )
     if "--help_all" in settings:
@@ -81,7 +82,7 @@ def run(arguments: list[str]) -> None:
         recipe,
         options.out or default_folder(recipe),
         progress_bar=not options.quiet,
-        on_data=_tell_warnings if options.quiet else _tell,
+        on_data=_tell_remarks if options.quiet else _tell,
         verify=options.verify,
     )
     if not is_first_rank():
@@ -150,7 +151,7 @@ def _train_folds(recipe: Recipe, options: argparse.Namespace) -> None:
         options.folds,
         options.out,
         progress_bar=not options.quiet,
-        on_data=_tell_warnings if options.quiet else _tell,
+        on_data=_tell_remarks if options.quiet else _tell,
         verify=options.verify,
     )
     if is_first_rank():
@@ -162,7 +163,9 @@ def _tell(summary: DataSummary) -> None:
     print(f"{summary}\n", flush=True)
 
 
-def _tell_warnings(summary: DataSummary) -> None:
+def _tell_remarks(summary: DataSummary) -> None:
+    for note in summary.notes:
+        print(f"note: {note}", file=sys.stderr)
     for warning in summary.warnings:
         print(f"warning: {warning}", file=sys.stderr)
 

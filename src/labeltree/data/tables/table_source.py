@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "is_data_table",
+    "labels_by_settings",
     "named_table_labels",
     "open_data_table",
     "open_shards",
@@ -649,6 +650,40 @@ def named_table_labels(
     Of `columns`, if they are given, coarse to fine, or else those that `open_table` finds.
     """
     return _labels_of(_read_table(path)[0], LabelNames(names, synonyms), columns)
+
+
+def labels_by_settings(
+    path: Path,
+    *,
+    missing_labels: Sequence[str] | str = (),
+    label_columns: Sequence[str] | str | None = None,
+    gaps: Gaps | None = None,
+    fill_down: Sequence[str] | str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+    names: Names = "exact",
+    synonyms: str | Path | None = None,
+    separator: str | None = None,
+    evidence: LabelEvidence | None = None,
+) -> TableLabels:
+    """The taxonomy and labels of a table as its settings say, see `open_table`; no image is read.
+
+    Raises:
+        DataError: As for `open_table`.
+        TaxonomyError: If the labels do not form a tree.
+    """
+    whole, filled = fill_columns(DataTable.read(path, encoding, sheet), _listed(fill_down))
+    evidence = evidence or LabelEvidence()
+    votes = evidence.columns(whole).get("votes", ())
+    rows = None if evidence.sample_column is None else SampleRows(whole, evidence.sample_column)
+    if label_columns is None and not evidence.given:
+        labels = _labels_of(whole, LabelNames(names, synonyms))
+        return dataclasses.replace(labels, notes=(*filled, *labels.notes))
+    of_labels = LabelColumns(list(votes)) if votes else find_label_columns(whole, label_columns, gaps=gaps)
+    reading = LabelNames(names, synonyms), separator, evidence, rows
+    labels = read_labels(whole, of_labels.columns, None, MissingNames(missing_labels), gaps, *reading)
+    notes = (*whole.notes, *filled, *of_labels.notes, *labels.notes)
+    return dataclasses.replace(labels, notes=notes)
 
 
 def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
