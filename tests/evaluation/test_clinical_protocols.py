@@ -30,7 +30,7 @@ from labeltree.evaluation import (
 from labeltree.evaluation.fitted_probe import fit_probe
 from labeltree.evaluation.pool_folds import pool_folds
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, get_protocol, run_protocol
-from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
+from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS, _Question
 from labeltree.evaluation.subsampling import row_groups, table_folds
 from labeltree.metrics.functional import group_labels, group_probabilities, node_decision_metrics
 from labeltree.runs import EmbeddingTable
@@ -591,6 +591,24 @@ def test_a_patient_with_two_diagnoses_is_positive_if_one_of_them_is(
     assert "1 test groups have labels that contradict each other: left out." in after[2], (
         "of the nodes' scores"
     )
+
+
+def test_what_decides_of_many_samples_does_whatever_their_order() -> None:
+    """So many that writing them to their groups is divided among threads."""
+    tree = Taxonomy.from_paths([("skin", "asked"), ("skin", "other"), ("lung",)])
+    inside = torch.zeros(tree.num_nodes, dtype=torch.float64)
+    inside[tree.find("skin")], inside[tree.find("skin/asked")] = 0.5, 1.0
+    question = _Question("it", inside, inside[tree.leaves] == 1)
+    groups = torch.arange(200_000) % 7
+    target = torch.full((200_000,), tree.find("lung"))
+    target[:7] = tree.find("skin/asked")
+    target[7:100_000] = tree.find("skin")
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        assert question.label_groups(target, groups, tree).tolist() == [tree.find("skin/asked")] * 7
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_question_is_a_loop_over_its_leaves(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:

@@ -397,9 +397,10 @@ class _Question:
         inside = self.inside[target.clamp_min(0)]
         rank = torch.where(target < 0, 0, torch.where(inside == 1, 3, torch.where(inside == 0, 1, 2)))
         place = torch.unique(groups, return_inverse=True)[1]
-        order = torch.argsort(rank, stable=True)
-        labels = torch.full((int(place.max()) + 1,), -1)
-        labels[place[order]] = target[order]  # the last one of a group stays
+        best = torch.zeros(int(place.max()) + 1, dtype=rank.dtype).scatter_reduce_(0, place, rank, "amax")
+        decides = rank == best[place]
+        labels = torch.full((len(best),), -1)
+        labels.scatter_reduce_(0, place[decides], target[decides], "amax")
         agreed = ~in_conflict(target, groups, tree)
         if bool(agreed.any()):
             labels[torch.unique(place[agreed])] = group_labels(target[agreed], groups[agreed], tree)
