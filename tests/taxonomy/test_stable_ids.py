@@ -112,3 +112,12 @@ def test_numbers_that_are_kept_are_ids(tmp_path: Path) -> None:
     old.write_text("".join(f"{place} class {place}x\n" for place in range(40)), "utf-8")
     new.write_text(old.read_text("utf-8").replace("class 7x", "seventh"), "utf-8")
     assert changes(Taxonomy.from_file(old), Taxonomy.from_file(new)) == {"class 7x": "seventh"}
+
+
+def test_a_reused_name_is_found_in_a_large_ontology(tmp_path: Path) -> None:
+    """More classes than are asked whether ids are kept: the one whose name is another's is not among them."""
+    terms = [*TERMS, *((f"T:{place}", f"type {place}", "T:02") for place in range(100, 1600))]
+    old = ontology(tmp_path / "old.obo", terms)
+    now: list[Term] = [(id, "renamed" if id == "T:105" else name, parent) for id, name, parent in terms]
+    new = ontology(tmp_path / "new.obo", [*now, ("T:2000", "type 105", "T:02")])
+    assert changes(old, new) == {"family 2/type 105": "family 2/renamed"}

@@ -51,8 +51,9 @@ def match_ids(old: Graph, new: Graph, places: IntArray) -> dict[int, int]:
     if not same or len(differing) > most:
         return {}
     moved = list[int]()
-    for node in placed.tolist() if differing and ontology else ():
-        if (own := _ids(old, node)) and (now := _ids(new, int(places[node]))) and not own & now:
+    for node in placed.tolist() if ontology else ():
+        own, now = _ids(old, node), _ids(new, int(places[node]))
+        if own and now and not own & now and all(map(_ONTOLOGY.fullmatch, own)):
             ids[node] = own
             moved.append(node)
     owners = _owners(new, {each for several in ids.values() for each in several})
