@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 import pytest
+import torch
 
 import labeltree as lt
 from labeltree.cli.command_parser import make_parser, read_options
@@ -20,6 +21,7 @@ from labeltree.cli.main import main
 from labeltree.options.answer_options import PredictOptions
 from labeltree.options.comparison_options import CompareOptions
 from labeltree.options.evaluation import EvaluateOptions, EvaluationSettings
+from labeltree.options.model_options import LoadOptions
 from labeltree.options.schema import Option, OptionError, Options, describes, list_options, takes
 from labeltree.plugins import own_parts
 from labeltree.runs import RunFolder
@@ -139,6 +141,10 @@ def test_wrong_arguments_are_refused_in_the_words_of_the_function(tmp_path: Path
         with pytest.raises(ValueError, match=message):
             call()  # type: ignore[no-untyped-call]
     assert lt.__version__ == version("labeltree")
+
+
+def test_a_device_of_torch_is_a_device() -> None:
+    assert LoadOptions("run", device=torch.device("cpu")).device == torch.device("cpu")
 
 
 def test_runs_that_are_compared_are_named_by_their_folders(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from labeltree.options.choices import Calibration, Descent, ExportFormat, Placing
 from labeltree.options.schema import Option, Options, Place, RunPlace, argument
@@ -44,6 +44,14 @@ class InfoOptions(Options):
     run: AModel
 
 
+class Device(Protocol):
+    """A device, such as `torch.device("cpu")`."""
+
+    @property
+    def type(self) -> str:
+        """Its kind: `cpu` or `cuda`."""
+
+
 @dataclass(frozen=True)
 class LoadOptions(Options):
     """The run to load, and what it answers with."""
@@ -54,7 +62,7 @@ class LoadOptions(Options):
     taxonomy: AnswerTaxonomy = None
     mapping: AnswerMapping = None
     device: Annotated[
-        str | None, Option("device of the network, such as `cuda:1`; None = a GPU if there is one")
+        str | Device | None, Option("device of the network, such as `cuda:1`; None = a GPU if there is one")
     ] = None
 
 
