@@ -89,6 +89,19 @@ def test_samples_that_are_all_right_do_not_prove_certainty(kind: str, sharpness:
     assert 0.9 < float(wrong(scores, classes).exp().amax(1).mean()) < 0.99
 
 
+@pytest.mark.parametrize("kind", ["temperature", "depth"])
+@pytest.mark.parametrize("far", [20.0, 1000.0, torch.inf])
+def test_classes_that_are_far_off_do_not_make_right_answers_unsure(kind: str, far: float) -> None:
+    """Nor do they where all of them are beyond doubt but a sibling."""
+    tree = Taxonomy.from_paths([(a, a + b) for a in "vwxyz" for b in "12"])
+    classes = ClassNodes(tree.leaves, tree)
+    places = torch.arange(50) % 10
+    scores = torch.full((50, 10), -far, dtype=torch.float64)
+    scores.scatter_(1, (places ^ 1)[:, None], -10.0).scatter_(1, places[:, None], 0.0)
+    fitted = fit_calibrator(scores, classes.nodes[places], classes, kind)  # type: ignore[arg-type]
+    assert 0.95 < float(fitted(scores, classes).exp().gather(1, places[:, None]).mean()) < 0.999
+
+
 @pytest.mark.parametrize("classes", TREES)
 def test_temperatures_by_depth_change_the_steps_of_their_depth_alone(classes: ClassNodes) -> None:
     tree = classes.taxonomy

@@ -160,25 +160,32 @@ class StepSoftmax:
         siblings = self.parent == self.parent[taken][:, None]
         likeliest = steps.masked_fill(~siblings, -torch.inf).argmax(1)
         smoothing = _smoothing(likeliest == taken)
+        others = siblings.scatter(1, taken[:, None], False)
 
         def mean(temperature: float) -> float:
             tempered = self.normalised(steps / temperature)
             fit = float(-tempered.gather(1, taken[:, None]).mean())
             if not smoothing:
                 return fit
-            others = tempered.masked_fill(~siblings, 0.0).sum(1) / siblings.sum(1)
-            return (1 - smoothing) * fit - smoothing * float(others.mean())
+            return (1 - smoothing) * fit + smoothing * _mean_loss_of_others(tempered, others)
 
         return best_temperature(mean)
 
 
 def _smoothing(right: Tensor) -> float:
-    """What part of each label counts as any class: none, unless all of the samples (n,) are answered rightly.
+    """What part of a label counts as another one: none, unless all of the samples (n,) are answered rightly.
 
     Then the most likely temperature would be 0, and every probability 1. Platt (1999, Section 2.1) lets a
     label count as 1 − 1/(n + 2).
     """
     return 1 / (len(right) + 2) if bool(right.all()) else 0.0
+
+
+def _mean_loss_of_others(log_probabilities: Tensor, others: Tensor) -> float:
+    """Mean of −log of the probability (n, C) that one of the others is true, where there are some."""
+    logs = log_probabilities.masked_fill(~others, -torch.inf).logsumexp(1)
+    logs = logs[logs.isfinite()]
+    return -float(logs.mean()) if len(logs) else 0.0
 
 
 CALIBRATIONS: tuple[Calibration, ...] = get_args(Calibration)
@@ -252,8 +259,9 @@ def fit_calibrator(
     if kind == "depth":
         return Calibrator("depth", tuple(StepSoftmax(classes).fit(z, nodes)))
     unique, inverse = torch.unique(nodes, return_inverse=True)
-    right = classes.below(unique)[inverse, z.argmax(1)]
-    return Calibrator("temperature", (_temperature(z, nodes, classes, _smoothing(right)),))
+    below = classes.below(unique)[inverse]
+    smoothing = _smoothing(below.gather(1, z.argmax(1, keepdim=True))[:, 0])
+    return Calibrator("temperature", (_temperature(z, nodes, classes, smoothing, ~below),))
 
 
 def smoothed_temperature(scores: Tensor, labels: Tensor, classes: ClassNodes) -> float:
@@ -278,7 +286,9 @@ def smoothed_temperature(scores: Tensor, labels: Tensor, classes: ClassNodes) ->
     return _temperature(z, labels[usable], classes, 1 / (count + 2))
 
 
-def _temperature(z: Tensor, nodes: Tensor, classes: ClassNodes, smoothing: float = 0.0) -> float:
+def _temperature(
+    z: Tensor, nodes: Tensor, classes: ClassNodes, smoothing: float = 0.0, others: Tensor | None = None
+) -> float:
     """The temperature with the least loss; of scores that hardly differ also one below 1/1000.
 
     The distances to class means are like that if the embeddings of all classes lie close together.
@@ -288,7 +298,9 @@ def _temperature(z: Tensor, nodes: Tensor, classes: ClassNodes, smoothing: float
         fit = float(mean_label_loss(z / temperature, nodes, classes))
         if not smoothing:
             return fit
-        return (1 - smoothing) * fit - smoothing * float(torch.log_softmax(z / temperature, 1).mean())
+        logs = torch.log_softmax(z / temperature, 1)
+        rest = -float(logs.mean()) if others is None else _mean_loss_of_others(logs, others)
+        return (1 - smoothing) * fit + smoothing * rest
 
     best = best_temperature(loss)
     spread = float((z - z.mean(1, keepdim=True)).square().mean().sqrt())
