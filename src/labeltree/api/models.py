@@ -111,7 +111,7 @@ def load(options: LoadOptions) -> Model:
         classifier=options.classifier,
         taxonomy=options.taxonomy,
         mapping=options.mapping,
-        device=options.device,
+        device=None if options.device is None else str(options.device),
     )
 
 

@@ -97,6 +97,8 @@ class InNotebooks:
         def rows(self) -> pa.Table: ...
 
     def __fspath__(self) -> str:
+        if "://" in self.where:  # without its password
+            raise TypeError(f"the index '{self.where}' lies in a database; name it by its URL")
         return self.where
 
     def to_pandas(self) -> pd.DataFrame:
