@@ -224,7 +224,7 @@ def test_every_command_and_setting_is_described(site: Site, builder: None) -> No
 
     for command in command_summaries():
         page = f"reference/commands/labeltree-{command}.html"
-        described = set(re.findall(r'<span class="pre">(-[\w-]+)</span>', site.pages[page]))
+        described = set(re.findall(r'<span class="pre">(-[\w.-]+)</span>', site.pages[page]))
         if command != "train":  # whose page has the common settings
             assert {option for option in _options(parser_of(command)) if option not in described} == set()
     recipe = site.pages["reference/recipe.html"]
