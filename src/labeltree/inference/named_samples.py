@@ -40,7 +40,6 @@ from labeltree.runs.sample_record import SampleRecord
 from labeltree.system_files import is_system_file
 from labeltree.taxonomy import TaxonomyMapping
 from labeltree.training.choosing.earlier_splits import start_records
-from labeltree.training.read_recipes import read_table_settings
 from labeltree.training.recipe import Recipe, TableRecipe
 
 __all__ = [
@@ -54,6 +53,7 @@ __all__ = [
     "open_texts",
     "open_vectors",
     "seen_in_training",
+    "table_settings",
     "text_settings",
     "with_texts",
 ]
@@ -330,6 +330,15 @@ def _check_modality(run: TrainedRun, wanted: str, given: str) -> None:
         )
 
 
+def table_settings(table: Mapping[str, Any] | None) -> TableRecipe:
+    """The settings of a table, as a recipe has them; their parser is imported where some are given."""
+    if not table:
+        return TableRecipe()
+    from labeltree.training.read_recipes import read_table_settings
+
+    return read_table_settings(table)
+
+
 def open_other(
     run: TrainedRun,
     spec: str | Path,
@@ -382,7 +391,7 @@ def open_other(
     change: TaxonomyMapping | str | Path | None = None
     if not unlabelled and not own_labels:
         change = mapping if run.change is None else run.change.mapping
-    given = read_table_settings(table or {}).columns
+    given = table_settings(table).columns
     if unlabelled and (label := next((name for name in _LABELS if name in given), None)):
         name = next(iter(given[label].given)) if label == "evidence" else label
         raise DataError(f"table.{name} says what the labels are, which are not read here; {_WITH_LABELS}")

@@ -30,6 +30,7 @@ from labeltree.inference.named_samples import (
     open_images,
     open_other,
     open_texts,
+    table_settings,
     text_settings,
     with_texts,
 )
@@ -41,7 +42,6 @@ from labeltree.metrics.functional.pool_groups import in_conflict
 from labeltree.options.answer_options import AnswerOptions, PredictOptions
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy.versions.between_versions import check_version
-from labeltree.training.read_recipes import read_table_settings
 
 if TYPE_CHECKING:
     pass
@@ -414,7 +414,7 @@ def _open(decider: Decider, request: Request, per: str | None = None) -> NamedSa
             on_error="list",
             table=request.table,
         )
-        path, given = Path(local_copy(request.data)), read_table_settings(request.table or {}).columns
+        path, given = Path(local_copy(request.data)), table_settings(request.table).columns
         return name_samples(source, request.data, **text_settings(decider.run, path, given))
     return name_samples(replace(decider.run.source.of_split(request.split or "test"), unread={}))
 
