@@ -191,9 +191,9 @@ def _table_labels(
     from labeltree.data.tables.table_source import labels_by_settings
     from labeltree.errors import DataError
     from labeltree.file_kinds import is_table_file
-    from labeltree.inference.named_samples import label_settings
+    from labeltree.inference.named_samples import label_settings, table_settings
     from labeltree.runs import ModelDescription, RunFolder
-    from labeltree.training.read_recipes import read_recipe, read_table_settings
+    from labeltree.training.read_recipes import read_recipe
 
     path, folder = Path(data), None if place is None else RunFolder(place)
     is_run = folder is not None and folder.recipe.is_file() and folder.description.is_file()
@@ -201,7 +201,7 @@ def _table_labels(
         raise DataError(f"--data '{data}' is no table, and has no settings of one; leave --table.… out")
     if not is_table_file(path) or not (table or is_run):
         return None
-    given = read_table_settings(table or {}).columns
+    given = table_settings(table).columns
     settings: dict[str, Any] = {}
     if is_run:
         assert folder is not None

@@ -167,12 +167,12 @@ def evaluate(
         samples=samples,
         classifiers=measured[name].classifiers,
         same_features=[
-            key for key, given in tables.items() if key != name and _have_same_features(tables[name], given)
+            key for key, given in tables.items() if key != name and have_same_features(tables[name], given)
         ],
     )
 
 
-def _have_same_features(first: EmbeddingTable, other: EmbeddingTable) -> bool:
+def have_same_features(first: EmbeddingTable, other: EmbeddingTable) -> bool:
     """Whether two tables have the same features of the same samples, as before and after a frozen encoder."""
     ours, theirs = first.features, other.features
     return ours is not None and theirs is not None and torch.equal(ours, theirs)

@@ -46,9 +46,8 @@ __all__ = ["Inputs", "Second", "answer_columns", "micro_f1_column"]
 
 _GRADED = {"h_ap": "h_ap", "h_ap/map": "h_ap_map", "ndcg": "ndcg", "asi": "asi"}
 _AT_DEPTH = "ap/depth"
-_FEWEST_RELATED = (
-    10  # units: of fewer, most draws have no two that agree to just this depth without any block
-)
+# Units: of fewer, most draws have no two that agree to just this depth without any block.
+_FEWEST_RELATED = 10
 
 
 @dataclass(frozen=True)

@@ -391,15 +391,13 @@ def seen_by_start(recipe: Recipe, digests: np.ndarray[Any, Any] | None) -> int |
         recipe: Of the run; 0 if it did not start from weights of a file or a run.
         digests: `(n, 16)` of the contents of the samples.
     """
-    from labeltree.training.read_recipes import read_recipe
-
     if recipe.weights is None:
         return 0
     if digests is None:
         return None
-    known, first = set[bytes](), recipe
-    for folder, record in start_records(recipe):
+    started, known = list(start_records(recipe)), set[bytes]()
+    for _, record in started:
         known |= {row.tobytes() for row in np.asarray(record.digests)[np.asarray(record.split) != "test"]}
-        first = read_recipe(folder.recipe)
+    first = started[-1][0] if started else recipe
     seen = sum(row.tobytes() in known for row in np.asarray(digests))
     return seen or (None if first.weights is not None else 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import Classifiers, classifiers_of_features
 from labeltree.errors import DataError, RunError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings
+from labeltree.evaluation.evaluate_table import have_same_features
 from labeltree.inference.calibrate_run import open_decider
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.model_facts import model_sentence
@@ -117,7 +118,8 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
     if other is None and _are_usual(settings):
         given = {**classifiers}
         kept = "feature-means" in classifiers[name].fitted  # not in runs of earlier versions
-        if kept and _same_features(tables):
+        before = tables.get("untrained")  # where training left the features as they were, theirs are known
+        if kept and before is not None and have_same_features(before, tables["trained"]):
             given[start_name(recipe)] = classifiers_of_features(classifiers[name])
     title = f"{Path(recipe.data).stem}: {name}"
     if other is not None:
@@ -210,13 +212,6 @@ def _label_remarks(
 
     changed = other is not None and other.change is not None and options.corrections is None
     return [*([say_before_and_after] if changed else []), say_corrected]
-
-
-def _same_features(tables: Mapping[str, EmbeddingTable]) -> bool:
-    """Whether training has left the features as they were, so that their classifiers are known."""
-    before = tables["untrained"].features if "untrained" in tables else None
-    now = tables["trained"].features
-    return before is not None and now is not None and torch.equal(before, now)
 
 
 def choose_for_version(

@@ -19,14 +19,13 @@ from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.decisions.prototypes_from_names import name_prototypes
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.answers.answered import Answered
-from labeltree.inference.named_samples import NamedSamples, has_folders, name_samples
+from labeltree.inference.named_samples import NamedSamples, has_folders, name_samples, table_settings
 from labeltree.inference.predict import promise_text
 from labeltree.metrics.functional import accuracy_by_depth
 from labeltree.models.name_space import NameSpace, open_name_space
 from labeltree.options.name_options import ZeroShotOptions
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.name_texts import IMAGE_TEMPLATE, TEXT_TEMPLATE, check_words, name_texts
-from labeltree.training.read_recipes import read_table_settings
 
 __all__ = ["NameClassifier", "answer_by_names"]
 
@@ -177,7 +176,7 @@ def _calibrated(by_name: NameClassifier, data: str | Path) -> DecisionRule:
 def _samples(options: ZeroShotOptions, space: NameSpace, taxonomy: Taxonomy) -> NamedSamples:
     """The names of all samples, those that can be read, and why others cannot."""
     if options.data is not None:
-        table = read_table_settings(options.table or {}).columns
+        table = table_settings(options.table).columns
         source = _open(options.data, space, taxonomy, labelled=options.labelled, on_error="list", **table)
         return name_samples(source, options.data)
     given = [str(each) for each in (options.texts if options.texts else options.images)]

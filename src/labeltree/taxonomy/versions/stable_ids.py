@@ -16,9 +16,8 @@ __all__ = ["carry_aliases", "match_ids"]
 
 _ASKED = 1000  # nodes whose ids show whether ids are kept from version to version
 _CHANGED = 0.01  # so many of them may have another id
-_REUSED = (
-    0.2  # likewise where ids are those of an ontology, which gives an old name to a new class now and then
-)
+# Likewise where ids are those of an ontology, which gives an old name to a new class now and then.
+_REUSED = 0.2
 _FEWEST = 3  # nodes with the same id, beside which one may have another
 _ONTOLOGY = re.compile(r"[A-Za-z][\w.]*[:_]\w+")  # DOID:1612, HP_0000118
 _SURE = 10  # nodes with the same number, by which numbers are known to be ids

@@ -20,11 +20,11 @@ __all__ = ["earlier_splits", "say_earlier_splits", "start_records"]
 Array = np.ndarray[Any, Any]
 
 
-def start_records(recipe: Recipe) -> Iterator[tuple[RunFolder, SampleRecord]]:
+def start_records(recipe: Recipe) -> Iterator[tuple[Recipe, SampleRecord]]:
     """The run whose weights, or whose file of weights, training starts from, the run before it, and so on.
 
-    Each with the record of its samples. They end with a run that keeps none, such as an exported model, and
-    with a file that lies in no run.
+    The recipe of each and the record of its samples. They end with a run that keeps none, such as an
+    exported model, and with a file that lies in no run.
 
     Raises:
         RunError: If a record cannot be read.
@@ -42,8 +42,8 @@ def start_records(recipe: Recipe) -> Iterator[tuple[RunFolder, SampleRecord]]:
         record = folder.load_samples()
         if record.digests is None:  # of an early version
             return
-        yield folder, record
         recipe = read_recipe(folder.recipe)
+        yield recipe, record
 
 
 def earlier_splits(recipe: Recipe, source: Source) -> Array | None:
@@ -85,7 +85,7 @@ def say_earlier_splits(recipe: Recipe, source: Source) -> tuple[str, list[str]]:
     said = f"{kept:,} of {len(source):,} samples keep the split that they had in '{recipe.weights}'"
     said += f"; {say_count(new, 'sample is', 'samples are')} new to it" if new else ""
     warned = []
-    for name, taught in _TAUGHT.items():
+    for name, taught in _HARMFUL.items():
         here = split == name
         count = int((here & np.isin(earlier, taught)).sum())
         if count:
@@ -97,7 +97,7 @@ def say_earlier_splits(recipe: Recipe, source: Source) -> tuple[str, list[str]]:
 
 
 _WORDS = {"test": "test", "val": "validation", CALIB: "calibration", UNSEEN: "unseen"}
-_TAUGHT = {"test": ("train", "val"), "val": ("train",), CALIB: ("train", "val"), UNSEEN: ("train", "val")}
+_HARMFUL = {"test": ("train", "val"), "val": ("train",), CALIB: ("train", "val"), UNSEEN: ("train", "val")}
 """Split → the splits of the earlier run whose samples it should not have."""
 _HARM = {
     "test": "numbers on them are too good",
