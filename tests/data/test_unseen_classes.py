@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from labeltree.data import ArrayStore, Source, hold_out_fold, make_splits
-from labeltree.data.source import UNSEEN
 from labeltree.data.splits import choose_unseen
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.split_names import UNSEEN
 from labeltree.taxonomy import Taxonomy
 
 PATHS = [

@@ -9,7 +9,6 @@ import pytest
 import torch
 from labelled_vectors import tree_vectors
 
-from labeltree.data.source import UNSEEN
 from labeltree.evaluation import (
     EvaluationSettings,
     Inputs,
@@ -21,6 +20,7 @@ from labeltree.evaluation import (
 from labeltree.evaluation.fitted_probe import fit_probe
 from labeltree.evaluation.protocol_registry import get_protocol
 from labeltree.runs import EmbeddingTable
+from labeltree.split_names import UNSEEN
 from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow

@@ -14,11 +14,11 @@ import torch
 
 import labeltree as lt
 from labeltree.cli.main import main
-from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError, RunError
 from labeltree.inference.load_run import load_run
 from labeltree.inference.run_embeddings import kept_table, run_tables
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.split_names import UNSEEN
 from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.read_recipes import read_recipe

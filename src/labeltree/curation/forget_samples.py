@@ -14,7 +14,6 @@ from labeltree.counted_nouns import say_count
 from labeltree.data import data_exist
 from labeltree.data.images.image_files import forget_pixels
 from labeltree.data.shards.shard_files import find_shards
-from labeltree.data.source import SPLITS
 from labeltree.errors import DataError, RunError, typed
 from labeltree.index.addresses import is_address
 from labeltree.index.index_changes import forget_rows, ids_in
@@ -33,6 +32,7 @@ from labeltree.options.model_options import ForgetOptions
 from labeltree.options.schema import takes
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_text
+from labeltree.split_names import CALIB, SPLITS, UNSEEN
 from labeltree.training.features.feature_store import forget_features
 from labeltree.training.read_recipes import read_recipe
 
@@ -131,11 +131,7 @@ def forget_samples(options: ForgetOptions) -> Forgotten:
             _clear_cache(run, chosen)  # opening the data has decoded what they still hold
     return Forgotten(
         folder,
-        {
-            split: chosen.in_split(split)
-            for split in (*SPLITS, "calib", "unseen", "")
-            if chosen.in_split(split)
-        },
+        {split: chosen.in_split(split) for split in (*SPLITS, CALIB, UNSEEN, "") if chosen.in_split(split)},
         solved is not None,
         tuple(path.name for path in removed if not path.exists()),
         done,

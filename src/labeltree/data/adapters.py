@@ -13,10 +13,11 @@ from torch import Tensor
 
 from labeltree.data.adapter_images import DatasetImages, open_dataset_images
 from labeltree.data.images.image_files import ImageSettings, check_image_settings
-from labeltree.data.source import SPLIT_NAMES, SPLITS, Source
+from labeltree.data.source import Source
 from labeltree.data.stratified import group_ids
 from labeltree.data.tables.row_labels import cut_label
 from labeltree.errors import DataError
+from labeltree.split_names import SPLIT_NAMES, SPLITS
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from labeltree.data.source import SPLITS, Source
+from labeltree.data.source import Source
 from labeltree.lazy import torch
+from labeltree.split_names import SPLITS
 
 __all__ = ["connected_groups", "keep_copies_together"]
 

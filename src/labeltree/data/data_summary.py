@@ -14,10 +14,11 @@ import numpy as np
 from labeltree.counted_nouns import say_count
 from labeltree.data.doubtful_labels import warn_of_copies, warn_of_strays
 from labeltree.data.held_out_sizes import sizes_for_answers
-from labeltree.data.source import CALIB, SPLITS, UNSEEN, Source
+from labeltree.data.source import Source
 from labeltree.data.stratified import group_numbers
 from labeltree.lazy import torch
 from labeltree.notebooks import html_sentences, html_table
+from labeltree.split_names import CALIB, SPLITS, UNSEEN
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.taxonomy.naming import some

@@ -16,11 +16,12 @@ import numpy as np
 from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.image_files import ImageSettings
 from labeltree.data.listed_images import open_listed
-from labeltree.data.source import SPLIT_NAMES, SPLITS, Source, printable
+from labeltree.data.source import Source, printable
 from labeltree.data.tables.row_labels import note_other_form
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.lazy import torch
+from labeltree.split_names import SPLIT_NAMES, SPLITS
 from labeltree.system_files import is_system_file
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import compose_twins, join_path, some, twins_sentence

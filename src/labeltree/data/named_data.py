@@ -15,10 +15,11 @@ import numpy as np
 
 from labeltree.cache import data_home
 from labeltree.data.images.image_files import ImageSettings
-from labeltree.data.source import CALIB, SPLITS, Source
+from labeltree.data.source import Source
 from labeltree.errors import DataError, LabeltreeError
 from labeltree.plugins import load_own, load_plugins
 from labeltree.progress import Progress
+from labeltree.split_names import CALIB, SPLITS
 
 __all__ = [
     "DatasetEntry",

@@ -20,6 +20,7 @@ from labeltree.errors import DataError
 from labeltree.lazy import torch
 from labeltree.notebooks import html_sentences
 from labeltree.preprocessing import ImageLook, Preprocessing
+from labeltree.split_names import CALIB, SPLITS, UNSEEN
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.check_nodes import moved_nodes
 from labeltree.taxonomy.label_sets import common_ancestors, distinct_labels
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIGEST_BYTES",
-    "SPLITS",
-    "SPLIT_NAMES",
-    "UNSEEN",
     "ImageStore",
     "Modality",
     "Source",
@@ -43,12 +41,6 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-
-SPLITS = ("train", "val", "test")
-SPLIT_NAMES = {"training": "train", "valid": "val", "validation": "val", "dev": "val", "testing": "test"}
-"""Other names of the splits, in lower case."""
-CALIB = "calib"  # samples set aside for the promises of answers, which nothing else reads
-UNSEEN = "unseen"  # samples outside the test split whose classes training does not see
 
 Modality = Literal["image", "text", "vector"]
 DIGEST_BYTES = 16

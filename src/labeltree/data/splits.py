@@ -10,10 +10,11 @@ import numpy as np
 
 from labeltree.data.counter_rng import sample_keys
 from labeltree.data.held_out_sizes import add_sample_for_answers
-from labeltree.data.source import CALIB, SPLITS, UNSEEN, Source
+from labeltree.data.source import Source
 from labeltree.data.stratified import draw_evenly, group_numbers, make_folds, rank_within, split_by_group
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.lazy import torch
+from labeltree.split_names import CALIB, MOST_TAUGHT_FIRST, SPLITS, UNSEEN
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import covered_nodes, finest_labels
 from labeltree.taxonomy.naming import some
@@ -25,7 +26,6 @@ __all__ = ["choose_unseen", "fold_number", "hold_out_fold", "make_splits"]
 
 Array = np.ndarray[Any, Any]
 _TEST_DRAW, _VAL_DRAW, _LIMIT_DRAW, _TRAIN_LIMIT_DRAW, _TEST_LIMIT_DRAW, _CALIB_DRAW = 0, 1, 2, 3, 4, 5
-_TAUGHT = ("train", "val", CALIB, "test")  # from what taught weights to what did not
 _CLASS_STREAM, _SAMPLE_STREAM = 0x0C1A, 0x05A3
 
 
@@ -147,12 +147,12 @@ def make_splits(
 
 def _alike_in_groups(earlier: Array, groups: Array) -> Array:
     """Earlier splits `(n,)`, of a whole group the one that teaches most; empty where all of it is new."""
-    rank = np.full(len(earlier), len(_TAUGHT))
-    for place, name in enumerate(_TAUGHT):
+    rank = np.full(len(earlier), len(MOST_TAUGHT_FIRST))
+    for place, name in enumerate(MOST_TAUGHT_FIRST):
         rank[earlier == name] = place
-    least = np.full(int(groups.max(initial=-1)) + 1, len(_TAUGHT))
+    least = np.full(int(groups.max(initial=-1)) + 1, len(MOST_TAUGHT_FIRST))
     np.minimum.at(least, groups, rank)
-    shared: Array = np.array([*_TAUGHT, ""], dtype="<U6")[least[groups]]
+    shared: Array = np.array([*MOST_TAUGHT_FIRST, ""], dtype="<U6")[least[groups]]
     return shared
 
 

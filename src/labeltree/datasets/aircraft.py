@@ -9,9 +9,9 @@ import numpy as np
 
 from labeltree.data.listed_images import ListedImages, first_existing, label_taxonomy, register_reader
 from labeltree.data.named_data import Needed, Published
-from labeltree.data.source import SPLITS
 from labeltree.datasets.formats.listings import read_listing
 from labeltree.errors import DataError
+from labeltree.split_names import SPLITS
 
 __all__ = ["read_aircraft"]
 

@@ -15,11 +15,11 @@ import torch
 
 from labeltree.data.listed_images import ListedImages, first_existing, register_reader
 from labeltree.data.named_data import Needed, Published
-from labeltree.data.source import SPLITS
 from labeltree.datasets.formats.listings import read_listing
 from labeltree.datasets.imagenet import images_in
 from labeltree.datasets.imagenet_trees import imagenet_classes
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.split_names import SPLITS
 from labeltree.system_files import is_system_file
 from labeltree.taxonomy import Taxonomy
 

@@ -9,10 +9,10 @@ import torch
 
 from labeltree.data.listed_images import ListedImages, first_existing, register_reader
 from labeltree.data.named_data import Needed, Published
-from labeltree.data.source import SPLITS
 from labeltree.datasets.formats.listings import read_listing
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, read_text
+from labeltree.split_names import SPLITS
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["read_grocery_store"]

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from labeltree.counted_nouns import say_count
-from labeltree.data.source import CALIB
 from labeltree.decisions.rule import DecisionRule
 from labeltree.runs import EmbeddingTable
+from labeltree.split_names import CALIB
 
 __all__ = ["CLASSIFIER", "EPOCH", "PromiseSamples", "for_promises", "kept_for_probabilities"]
 

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from labeltree.counted_nouns import say_count
-from labeltree.data.source import CALIB, SPLIT_NAMES, SPLITS, UNSEEN
 from labeltree.errors import DataError
 from labeltree.evaluation.fewest_samples import FEW, FEW_CASES, few_note
 from labeltree.evaluation.queries_and_gallery import SearchPlan, plan_search
 from labeltree.evaluation.subsampling import half_split, stratified_subsample
 from labeltree.options.evaluation import EvaluationSettings
 from labeltree.runs import EmbeddingTable
+from labeltree.split_names import CALIB, SPLIT_NAMES, SPLITS, UNSEEN
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import finest_labels, shared_depth, shared_note
 

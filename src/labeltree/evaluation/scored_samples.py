@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from labeltree.data.source import CALIB
 from labeltree.decisions import Calibration, ClassNodes, DecisionRule, fit_rule
 from labeltree.decisions.answers import Descent
 from labeltree.decisions.choose_classifier import classifier_words
@@ -21,6 +20,7 @@ from labeltree.evaluation.chosen_samples import promise_rows
 from labeltree.evaluation.fitted_probe import ClassProbabilities, fit_probe
 from labeltree.evaluation.representations import ROLES, Reading
 from labeltree.evaluation.search_and_answer_columns import Inputs
+from labeltree.split_names import CALIB
 
 __all__ = [
     "ANSWERS",

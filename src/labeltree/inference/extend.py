@@ -18,7 +18,6 @@ from torch import Tensor
 from labeltree.atomic import new_folder_in
 from labeltree.counted_nouns import say_count
 from labeltree.data import Source
-from labeltree.data.source import CALIB
 from labeltree.data.stratified import make_folds
 from labeltree.decisions.classifiers import Classifiers, classify
 from labeltree.decisions.extending import extend_classifiers
@@ -54,6 +53,7 @@ from labeltree.ridge.ridge_file import save_ridge
 from labeltree.ridge.tree_ridge import TreeRidge
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
+from labeltree.split_names import CALIB
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.taxonomy.naming import join_path, some

@@ -30,13 +30,14 @@ from labeltree.data.images.image_files import OnError
 from labeltree.data.images.image_files import open_images as open_image_files
 from labeltree.data.images.stores import SomeImages, in_threads
 from labeltree.data.object_stores import local_copy
-from labeltree.data.source import CALIB, printable
+from labeltree.data.source import printable
 from labeltree.data.table_columns import settings_of_another
 from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.load_run import TrainedRun
 from labeltree.preprocessing import Preprocessing
 from labeltree.runs.sample_record import SampleRecord
+from labeltree.split_names import CALIB
 from labeltree.system_files import is_system_file
 from labeltree.taxonomy import TaxonomyMapping
 from labeltree.training.choosing.earlier_splits import start_records

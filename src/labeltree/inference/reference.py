@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 from labeltree.atomic import atomic_write
-from labeltree.data.source import CALIB
 from labeltree.data.stratified import stratified_subsample
 from labeltree.errors import DataError, RunError, WriteError, typed
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.run_embeddings import MOST_CALIBRATED, OwnSamples
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_tensors
+from labeltree.split_names import CALIB
 
 __all__ = [
     "is_merged",

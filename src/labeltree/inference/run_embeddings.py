@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
-from labeltree.data.source import CALIB
 from labeltree.data.stratified import stratified_subsample
 from labeltree.decisions.classifiers import features_as_embeddings
 from labeltree.errors import DataError, WriteError
@@ -26,6 +25,7 @@ from labeltree.models.hub import only_cached
 from labeltree.models.paired import PairedEncoder, only
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.split_names import CALIB
 from labeltree.training.features.frozen import encode_rows
 from labeltree.training.network import Network, move_to_usual_device
 from labeltree.training.recipe import Recipe

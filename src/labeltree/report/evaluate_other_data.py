@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
-from labeltree.data.source import CALIB
 from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import Classifiers
 from labeltree.errors import DataError, LabeltreeError, RunError, typed
@@ -33,6 +32,7 @@ from labeltree.report.evaluation_case import Evaluated, EvaluationCase, data_not
 from labeltree.report.next_steps import predict_step
 from labeltree.report.pages.first_screen import promise_sentence
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.split_names import CALIB
 from labeltree.taxonomy.versions.between_versions import check_version
 
 __all__ = ["evaluate_on_data"]

@@ -14,7 +14,6 @@ import torch
 
 from labeltree.data import Source
 from labeltree.data.correction_rounds import CorrectionFiles
-from labeltree.data.source import UNSEEN
 from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import Classifiers, classifiers_of_features
 from labeltree.errors import DataError, RunError
@@ -32,6 +31,7 @@ from labeltree.report.evaluation_case import Evaluated, EvaluationCase, Remark, 
 from labeltree.report.next_steps import steps_after_run
 from labeltree.report.other_taxonomy import OtherTaxonomy, compare_with_before
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.split_names import UNSEEN
 from labeltree.taxonomy import load_taxonomy
 from labeltree.taxonomy.versions.between_versions import check_version
 

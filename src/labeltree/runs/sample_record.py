@@ -15,9 +15,10 @@ import numpy as np
 from labeltree.atomic import atomic_write
 from labeltree.errors import RunError
 from labeltree.safe_files import Reader, fits, read_arrays, value_from_json
+from labeltree.split_names import SPLIT_WORDS, most_taught
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Changes", "NamedTwice", "SampleRecord", "most_taught"]
+__all__ = ["Changes", "NamedTwice", "SampleRecord"]
 
 Array = np.ndarray[Any, Any]
 NamedTwice = tuple[str, int]
@@ -26,14 +27,6 @@ NamedTwice = tuple[str, int]
 _VERSION = 1
 _SHOWN = 3  # samples of each kind of change
 _CONTENT = "with another content"
-_SPLITS = {
-    "train": "training",
-    "val": "validation",
-    "test": "test",
-    "calib": "calibration",
-    "unseen": "unseen",
-    "": "no split",
-}
 
 
 @dataclass(frozen=True)
@@ -355,12 +348,6 @@ class Changes:
         return "; ".join(f"{len(samples)} {kind} ({_some(samples)})" for kind, samples in self._kinds.items())
 
 
-def most_taught(*splits: str) -> str:
-    """Of the splits that a sample had, the one in which it taught most; `""` if none of them is known."""
-    return min((split for split in splits if split in _TAUGHT), key=_TAUGHT.index, default="")
-
-
-_TAUGHT = ("train", "val", "calib", "test")  # from what the weights come from to what nothing reads
 _WIDE = ("label_sets", "aspects", "ratings", "digests")
 _COLUMNS = ("instances", "nodes", "split", *_WIDE, "given_split", "groups")
 
@@ -424,7 +411,7 @@ def _labels(taxonomy: Taxonomy, nodes: Array) -> str:
 
 
 def _split(name: str) -> str:
-    return _SPLITS.get(str(name), str(name))
+    return SPLIT_WORDS.get(str(name), str(name))
 
 
 def _some(samples: Sequence[str]) -> str:

@@ -12,8 +12,9 @@ from typing import Literal
 
 from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.shards.parquet import image_column_of
-from labeltree.data.source import SPLIT_NAMES, SPLITS, printable
+from labeltree.data.source import printable
 from labeltree.errors import DataError
+from labeltree.split_names import SPLIT_NAMES, SPLITS
 from labeltree.system_files import is_system_file
 
 __all__ = ["ShardKind", "Shards", "expand_braces", "find_shards"]

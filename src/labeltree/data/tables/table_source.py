@@ -27,7 +27,7 @@ from labeltree.data.names.cleaning import Names
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.shards.shard_files import Shards
 from labeltree.data.shards.shard_table import ShardTable, read_shards
-from labeltree.data.source import CALIB, DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source, TableRows
+from labeltree.data.source import DIGEST_BYTES, Source, TableRows
 from labeltree.data.table_columns import DataTable, read_header
 from labeltree.data.tables.fill_down import fill_columns
 from labeltree.data.tables.label_columns import LabelColumns, find_label_columns, usual_label_columns
@@ -48,6 +48,7 @@ from labeltree.data.vectors.read_vector_files import VectorTable, read_vector_fi
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.file_kinds import VECTOR_SUFFIXES, is_table_file
 from labeltree.lazy import torch
+from labeltree.split_names import CALIB, SPLIT_NAMES, SPLITS
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.files.checklist_archives import is_checklist_archive
 from labeltree.taxonomy.files.edge_tables import has_parents, is_edge_table

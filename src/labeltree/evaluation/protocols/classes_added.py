@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from labeltree.data.source import UNSEEN
 from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.decisions.classifiers import classify
 from labeltree.decisions.extending import extend_classifiers
@@ -17,6 +16,7 @@ from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, regis
 from labeltree.evaluation.sample_columns import Column
 from labeltree.evaluation.subsampling import ranked_in_label
 from labeltree.metrics.functional import hierarchical_f1
+from labeltree.split_names import UNSEEN
 from labeltree.taxonomy.label_sets import covered_nodes
 
 __all__ = ["ExtendOptions", "extend"]

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from labeltree.checks import check_integer
 from labeltree.counted_nouns import say_count
-from labeltree.data.source import UNSEEN
 from labeltree.data.stratified import make_folds
 from labeltree.decisions import ClassNodes, Promise, calibration_by_depth
 from labeltree.decisions.answers import find_paths
@@ -30,6 +29,7 @@ from labeltree.evaluation.subsampling import ranked_in_label, row_groups
 from labeltree.geometry import get_geometry
 from labeltree.ridge import FoldOutputs, TreeRidge, fit_tree_ridge
 from labeltree.ridge.tree_ridge import INSTANCE, TREE, check_nonlinear, check_settings
+from labeltree.split_names import UNSEEN
 from labeltree.taxonomy.class_similarity import Similarity
 from labeltree.taxonomy.label_sets import finest_classes, finest_labels, shared_depth
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.evaluation.chosen_samples import labelled_rows
 from labeltree.evaluation.fitted_probe import fit_probe
@@ -19,6 +18,7 @@ from labeltree.evaluation.representations import Reading
 from labeltree.evaluation.search_and_answer_columns import answer_columns
 from labeltree.evaluation.subsampling import half_split
 from labeltree.metrics.functional import nodes_at_depth
+from labeltree.split_names import UNSEEN
 from labeltree.taxonomy.label_sets import covered_nodes, finest_labels, shared_depth, shared_note
 from labeltree.taxonomy.naming import some
 

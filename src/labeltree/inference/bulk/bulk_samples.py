@@ -16,7 +16,6 @@ from labeltree.data.object_stores import local_copy
 from labeltree.data.shards.parquet import class_names
 from labeltree.data.shards.shard_files import find_shards
 from labeltree.data.shards.shard_table import CLASSES
-from labeltree.data.source import SPLIT_NAMES, SPLITS
 from labeltree.data.streaming import StreamedSample, count_samples, stream_samples
 from labeltree.data.table_columns import DataTable, read_header, settings_of_another
 from labeltree.data.tables.label_columns import ZERO_OR_ONE, find_label_columns
@@ -25,6 +24,7 @@ from labeltree.file_kinds import PARQUET, is_table_file
 from labeltree.inference.bulk.run_labels import MISSING, UNKNOWN, RunLabels
 from labeltree.inference.load_run import TrainedRun
 from labeltree.safe_files import Reader, read_text
+from labeltree.split_names import SPLIT_NAMES, SPLITS
 from labeltree.taxonomy.column_names import LABELS, LESS_USUAL_LABELS
 from labeltree.taxonomy.naming import join_path
 from labeltree.taxonomy.ranks import Ranks

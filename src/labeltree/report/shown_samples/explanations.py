@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from labeltree.counted_nouns import say_count
-from labeltree.data.source import CALIB
 from labeltree.decisions import ClassNodes, Promise, find_paths, fit_rule
 from labeltree.decisions.evidence_for_answers import Neighbour, Step, find_evidence
 from labeltree.decisions.promise_samples import kept_for_probabilities
@@ -20,6 +19,7 @@ from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.shown_samples.encode_pictures import ShownSamples
 from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
+from labeltree.split_names import CALIB
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Explained", "ExplainedRow", "Explanation", "explain_samples", "explanation_rows"]

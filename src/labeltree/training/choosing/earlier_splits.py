@@ -10,9 +10,8 @@ import numpy as np
 
 from labeltree.counted_nouns import say_count
 from labeltree.data import Source
-from labeltree.data.source import CALIB, UNSEEN
 from labeltree.runs import RunFolder, SampleRecord
-from labeltree.runs.sample_record import most_taught
+from labeltree.split_names import CALIB, SPLIT_WORDS, UNSEEN, most_taught
 from labeltree.training.recipe import Recipe
 
 __all__ = ["earlier_splits", "say_earlier_splits", "start_records"]
@@ -90,13 +89,12 @@ def say_earlier_splits(recipe: Recipe, source: Source) -> tuple[str, list[str]]:
         count = int((here & np.isin(earlier, taught)).sum())
         if count:
             warned.append(
-                f"{count:,} of {say_count(int(here.sum()), f'{_WORDS[name]} sample')} taught {start}: "
+                f"{count:,} of {say_count(int(here.sum()), f'{SPLIT_WORDS[name]} sample')} taught {start}: "
                 f"{_HARM[name]}. {_remedy(recipe, source, name)}"
             )
     return said, warned
 
 
-_WORDS = {"test": "test", "val": "validation", CALIB: "calibration", UNSEEN: "unseen"}
 _HARMFUL = {"test": ("train", "val"), "val": ("train",), CALIB: ("train", "val"), UNSEEN: ("train", "val")}
 """Split → the splits of the earlier run whose samples it should not have."""
 _HARM = {
