@@ -30,7 +30,8 @@ from labeltree.data.shards.shard_table import ShardTable, read_shards
 from labeltree.data.source import DIGEST_BYTES, Source, TableRows
 from labeltree.data.table_columns import DataTable, read_header
 from labeltree.data.tables.fill_down import fill_columns
-from labeltree.data.tables.label_columns import LabelColumns, find_label_columns, usual_label_columns
+from labeltree.data.tables.label_candidates import LabelColumns
+from labeltree.data.tables.label_columns import find_label_columns, usual_label_columns
 from labeltree.data.tables.multi_label import LabelEvidence, check_columns, read_labels
 from labeltree.data.tables.row_labels import TableLabels, label_nodes, table_aspects
 from labeltree.data.tables.sample_rows import SampleRows

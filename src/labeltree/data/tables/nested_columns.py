@@ -1,0 +1,222 @@
+"""Columns that nest with the one that has the labels, and notes on those that nearly do."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from labeltree.data.biology.rank_gaps import Gaps
+from labeltree.data.table_columns import Cells, DataTable
+from labeltree.data.tables.fill_down import fill_setting, find_outlined, outlined_words, repeat_codes
+from labeltree.data.tables.label_candidates import (
+    MOST_EXCEPTIONS,
+    LabelCandidate,
+    LabelColumns,
+    columns_setting,
+    is_below,
+    label_candidates,
+    lies_in,
+    longest_chain,
+    note_vernacular,
+    number_pairs,
+    repeats_below,
+    stray_values,
+)
+from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.ranks import is_vernacular
+
+__all__ = ["find_nested", "note_outlined"]
+
+_NEARLY = 0.9
+_SHOWN = 3  # rows that a note names
+
+
+def find_nested(
+    table: DataTable, base_name: str, taken: Collection[str], groups: Collection[str], gaps: Gaps | None
+) -> LabelColumns:
+    columns = label_candidates(table, {*taken} - {base_name})
+    base = next((column for column in columns if column.name == base_name), None)
+    if base is None:  # unreadable: the error is raised when its labels are read
+        return LabelColumns([base_name])
+    below = [column for column in columns if is_below(column, base)]
+    able = [
+        column
+        for column in columns
+        if column is not base
+        and (column.is_label or column in below)
+        and not column.is_origin
+        and not is_vernacular(column.name)
+    ]
+    coarser = [column for column in able if lies_in(base, column, gaps)]
+    finer = [column for column in able if column in below or lies_in(column, base, gaps)]
+    may_be_finer = [] if base_name.lower() == "label" else finer
+    chain = [*longest_chain(coarser, gaps), base, *longest_chain(may_be_finer, gaps)]
+    names = [column.name for column in chain]
+    notes = []
+    if len(chain) > 1:
+        notes.append(
+            f"the columns {' > '.join(names)} nest: each value of one lies in one value of the column before "
+            f"it, so they are the depths of the labels; for others, set {columns_setting([base_name])}"
+        )
+        notes += [_exceptions(c, f) for c, f in itertools.pairwise(chain) if stray_values(f, c)[1]]
+    notes += [
+        f"the column '{column.name}' was not taken, as values of it occur below several of '{names[-1]}'; if "
+        f"they are kinds of these, set {columns_setting([*names, column.name])}"
+        for column in able
+        if column not in [*coarser, *finer, *chain] and repeats_below(column, chain[-1])
+    ]
+    left = [column for column in [*coarser, *finer] if column not in chain]
+    for column in left:
+        other = [
+            *longest_chain([c for c in coarser if c is column or lies_in(c, column) or lies_in(column, c)])
+        ]
+        other += [
+            base,
+            *longest_chain([c for c in finer if c is column or lies_in(c, column) or lies_in(column, c)]),
+        ]
+        notes.append(
+            f"the column '{column.name}' nests with '{base_name}', too, but was not taken; to take it, set "
+            f"{columns_setting([c.name for c in other])}"
+        )
+    for column in label_candidates(table, set(table.columns) - set(groups)):
+        if lies_in(column, chain[-1]) and not column.is_origin:
+            notes.append(
+                f"each value of '{column.name}', the column of groups, has one label; if its values are "
+                f"classes, too, set {columns_setting([*names, column.name])}"
+            )
+    notes += _nearly_nested(table, base, [c for c in able if c not in coarser and c not in finer], chain)
+    notes += _outlined_beside(table, base, columns, chain)
+    notes += _like_groups(base, columns)
+    notes += note_vernacular(table, {*taken, *names})
+    return LabelColumns(names, tuple(notes))
+
+
+def _exceptions(coarser: LabelCandidate, finer: LabelCandidate) -> str:
+    strays = stray_values(finer, coarser)[1]
+    return (
+        f"{some(strays, 3)} of '{finer.name}' lie{'s' * (len(strays) == 1)} in several values of "
+        f"'{coarser.name}', and stay apart there as different classes"
+    )
+
+
+def _outlined_beside(
+    table: DataTable, base: LabelCandidate, columns: list[LabelCandidate], chain: list[LabelCandidate]
+) -> list[str]:
+    """A note on columns that nest if their empty cells mean the value above."""
+    outlined = {*find_outlined(table, [column.name for column in columns if not column.is_origin])}
+    filled = {
+        column.name: LabelCandidate(column.name, Cells(column.texts, repeat_codes(column.codes)))
+        if column.name in outlined
+        else column
+        for column in columns
+    }
+    whole = filled[base.name]
+    others = [column for name, column in filled.items() if name != base.name and len(column.texts) > 1]
+    coarser = [column for column in others if lies_in(whole, column)]
+    finer = [column for column in others if lies_in(column, whole) and column.is_label]
+    below = [] if base.name.lower() == "label" else longest_chain(finer)
+    names = [column.name for column in (*longest_chain(coarser), whole, *below)]
+    empty = [name for name in names if name in outlined]
+    labels = [] if names == [column.name for column in chain] else names
+    return list(note_outlined(empty, labels))
+
+
+def note_outlined(columns: Sequence[str], labels: Sequence[str] = ()) -> tuple[str, ...]:
+    """A note on columns whose empty cells may mean the value above, and on the labels that they then make."""
+    if not columns:
+        return ()
+    settings = fill_setting(columns) + (f" {columns_setting(list(labels))}" if labels else "")
+    return (f"{outlined_words(columns)}; if an empty cell means the value above it, set {settings}",)
+
+
+def _stray_rows(finer: LabelCandidate, coarser: LabelCandidate) -> np.ndarray[Any, Any]:
+    """The rows in which a finer value is not below the coarser one that it is below in most rows."""
+    rows = np.flatnonzero(finer.known & coarser.known)
+    pairs, index, counts = np.unique(
+        number_pairs(finer, coarser, rows), return_inverse=True, return_counts=True
+    )
+    values = pairs // len(coarser.texts)
+    order = np.lexsort((pairs, -counts, values))  # of several that are as frequent, the first
+    usual = np.zeros(len(counts), bool)
+    usual[order[np.unique(values[order], return_index=True)[1]]] = True
+    strays: np.ndarray[Any, Any] = rows[~usual[index.reshape(-1)]]
+    return strays
+
+
+def _tell_strays(
+    table: DataTable, finer: LabelCandidate, coarser: LabelCandidate, strays: np.ndarray[Any, Any]
+) -> str:
+    """Which rows keep two columns from nesting, and how the values lie in all others."""
+    told = []
+    for row in strays[:_SHOWN].tolist():
+        name = finer.texts[finer.codes[row]]
+        with_name = (finer.codes == finer.codes[row]) & coarser.known
+        most = int(np.bincount(coarser.codes[with_name]).argmax())
+        others = int((with_name & (coarser.codes == most)).sum())
+        told.append(
+            f"{table.place(row)} has {name!r} in {coarser.texts[coarser.codes[row]]!r}, {others:,} "
+            f"other{'s have' if others > 1 else ' has'} it in {coarser.texts[most]!r}"
+        )
+    more = f", and {len(strays) - _SHOWN:,} more such rows" if len(strays) > _SHOWN else ""
+    return f"{'; '.join(told)}{more}"
+
+
+def _nearly_nested(
+    table: DataTable, base: LabelCandidate, columns: list[LabelCandidate], chain: list[LabelCandidate]
+) -> list[str]:
+    """Notes on columns that would nest except for a few values, rows or empty cells."""
+    notes = []
+    for column in columns:
+        for finer, coarser in ((base, column), (column, base)):
+            values, strays = stray_values(finer, coarser)
+            fewer = len(np.unique(coarser.codes[finer.known & coarser.known]))
+            if not 1 < fewer < values:
+                continue
+            rows = _stray_rows(finer, coarser)
+            few = len(rows) <= max(1, MOST_EXCEPTIONS * np.count_nonzero(finer.known & coarser.known))
+            if len(strays) > (1 - _NEARLY) * values and not few:
+                continue
+            gaps = int(((finer.codes >= 0) & (coarser.codes < 0)).sum())
+            if lies_in(finer, coarser):
+                continue
+            why = (
+                f"{some(strays, 3)} lie{'s' * (len(strays) == 1)} in several of its values" if strays else ""
+            )
+            if gaps:
+                why = f"'{coarser.name}' is empty in {gaps:,} rows where '{finer.name}' is not"
+            setting = columns_setting(_insert_column(chain, column))
+            if strays and few and not gaps:
+                notes.append(
+                    f"the column '{column.name}' is not a level of the labels, because of {len(rows):,} "
+                    f"row{'s' * (len(rows) != 1)}: {_tell_strays(table, finer, coarser, rows)}. Correct "
+                    f"{'it' if len(rows) == 1 else 'them'}, or take the column as it is with {setting}"
+                )
+            elif why:
+                notes.append(
+                    f"the column '{column.name}' was not taken as labels: '{finer.name}' nearly nests in "
+                    f"'{coarser.name}', but {why}; to take it, set {setting}"
+                )
+    return notes
+
+
+def _insert_column(chain: list[LabelCandidate], column: LabelCandidate) -> list[str]:
+    """The names of the depths that are taken, and of a further one among them, coarse to fine."""
+    return [each.name for each in sorted([*chain, column], key=lambda each: len(each.texts))]
+
+
+def _like_groups(base: LabelCandidate, columns: list[LabelCandidate]) -> list[str]:
+    """Notes on columns such as `patient_id`, of which each value has one label and may be a group."""
+    notes = []
+    for column in columns:
+        counts = np.bincount(column.codes[column.codes >= 0], minlength=1)
+        repeated = 2 * counts[counts > 1].sum() >= counts.sum() and len(column.texts) > len(base.texts)
+        if column is not base and column.is_origin and repeated:
+            notes.append(
+                f"if rows with equal '{column.name}' show one thing, keep them together with "
+                f"--table.group_column {shlex.quote(column.name)}"
+            )
+    return notes
