@@ -247,7 +247,10 @@ def calibrate_run(options: CalibrateOptions) -> Decider:
         if isinstance(earlier.get("mapping"), str):
             record["mapping"] = earlier["mapping"]  # an exported model on another version of its taxonomy
             record["coarse_classes"] = earlier.get("coarse_classes", [])
-        keep_calibration(run, None if source is None else held)
+        if source is None:
+            keep_calibration(run, None)
+        else:
+            keep_calibration(run, held, source.sample_digests())
         folder.write_json(folder.decisions, record)
         keep_description(run)
         return decider
