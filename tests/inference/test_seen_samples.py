@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -151,3 +152,41 @@ def test_samples_of_an_extension_certify_nothing(
     assert answered.seen is not None
     assert answered.seen.all()
     assert answered.coverage is None
+
+
+def test_evaluation_speaks_of_the_calibration_that_answers(home: Path, copied: Callable[..., Path]) -> None:
+    run = copied()
+    settings: dict[str, Any] = {"resamples": 0, "protocols": ["decisions", "decoding"]}
+
+    def notes(**options: Any) -> tuple[str, dict[str, Any], list[str]]:
+        result = lt.evaluate(run, **settings, **options).result
+        decisions = result.main.protocols["decisions"]
+        return " ".join(decisions.notes), decisions.scores, result.cautions
+
+    before = notes(data=home / "third.csv")[0]
+    assert "validation samples" in before
+    assert "'new'" not in before
+    lt.calibrate(run, data=home / "new.csv")
+    for where in ({"data": home / "third.csv"}, {}):
+        said, scores, cautions = notes(**where)
+        assert "of 'new'." in said
+        assert "Coverage is calibrated on" in said
+        assert "are 30 labelled" not in said
+        assert not any("calibrated or extended" in each for each in cautions)
+    said, scores, cautions = notes(data=home / "third.csv")
+    answered = lt.load(run).predict(data=home / "third.csv", labelled=True)
+    assert answered.coverage is not None
+    assert scores["coverage_at_0.9"] == pytest.approx(answered.coverage.whole.share), "as predict answers"
+    said, scores, cautions = notes(data=home / "new.csv")
+    assert any(
+        each.startswith("120 of these samples are among those that the run was cal") for each in cautions
+    )
+    assert not any("from which nothing was learned" in each for each in cautions)
+    assert not any("two-sample test" in each or "are made so that" in each for each in cautions)
+
+
+def test_own_test_samples_of_a_calibration_are_told(home: Path, copied: Callable[..., Path]) -> None:
+    run = copied()
+    lt.calibrate(run, data=home / "own.csv")
+    cautions = lt.evaluate(run, resamples=0).result.cautions
+    assert any("among those that the run was calibrated or extended with" in each for each in cautions)
