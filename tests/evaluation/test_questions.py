@@ -1,0 +1,119 @@
+"""Questions about sets of nodes: their operating points, by attribute, and over folds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate, pool_folds
+from labeltree.report.pages.first_screen import question_panels
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths([("bad", "a"), ("bad", "b"), ("good", "c"), ("good", "d")])
+PATIENTS, EACH = 90, 2
+
+
+def clinic(fold: int | None = None) -> EmbeddingTable:
+    """Patients with two images each, some with two diagnoses; split in thirds, in turn by fold."""
+    generator = torch.Generator().manual_seed(4)
+    patient = torch.arange(PATIENTS).repeat_interleave(EACH)
+    kind = torch.randint(4, (PATIENTS,), generator=generator)[patient]
+    second = (torch.arange(len(patient)) % EACH == 1) & (patient % 9 == 0)
+    kind = torch.where(second, (kind + 2) % 4, kind)
+    points = torch.eye(4)[kind] + 0.7 * torch.randn(len(kind), 4, generator=generator)
+    turn = (patient + (fold or 0)) % 3
+    return EmbeddingTable(
+        points,
+        TREE.leaves[kind],
+        np.array(["test", "val", "train"])[turn],
+        instances=torch.arange(len(patient)),
+        groups=patient,
+        attributes={"site": np.where(patient % 30 < 24, "Graz", "Wien")},
+    )
+
+
+def measure(fold: int | None = None, resamples: int = 50, **options: Any) -> EvaluationResult:
+    settings = EvaluationSettings(
+        resamples=resamples,
+        protocols=("node-scores",),
+        options={"node-scores": {"questions": ("ill=bad",), **options}},
+        by=("site",),
+    )
+    return evaluate(clinic(fold), TREE, settings=settings)
+
+
+@pytest.mark.parametrize("per", ["sample", "group"])
+def test_the_chosen_threshold_is_kept_and_shown(per: str) -> None:
+    result = measure(operating_point=0.95, per=per)
+    found = result.main.protocols["node-scores"]
+    cutoff = found.scores["ill.point_threshold"]
+    assert 0 < cutoff < 1
+    stored = result.to_dict()["methods"][result.name]["protocols"]["node-scores"]
+    assert stored["scores"]["ill.point_threshold"] == cutoff
+    (note,) = (note for note in found.notes if "the operating point, by" in note)
+    assert note.startswith("ill: the operating point, by a sensitivity of 0.95 on validation samples")
+    assert f"{cutoff:.4g}" in note
+    (panel,) = question_panels(result, "image")
+    hit, of = found.counts["ill: positive and found at the operating point"], found.counts["ill: positive"]
+    assert found.scores["ill.point_sensitivity"] == pytest.approx(hit / of)
+    assert f"sensitivity {100 * hit / of:.1f}" in panel.point
+    assert f"({hit} of {of}, " in panel.point
+    fewer = measure(operating_point=0.6, per=per).main.protocols["node-scores"]
+    assert fewer.scores["ill.point_threshold"] > cutoff
+
+
+@pytest.mark.parametrize("per", ["sample", "group"])
+def test_folds_judge_every_case_at_the_threshold_of_its_fold(per: str) -> None:
+    folds = [measure(fold, operating_point=0.9, per=per) for fold in range(3)]
+    pooled = pool_folds(folds, [each.outcomes[each.name] for each in folds])
+    found, parts = (
+        pooled.main.protocols["node-scores"],
+        [each.main.protocols["node-scores"] for each in folds],
+    )
+    for rate, hits, cases in (
+        ("sensitivity", "positive and found at the operating point", "positive"),
+        ("specificity", "negative and cleared at the operating point", "negative"),
+    ):
+        right, of = (sum(each.counts[f"ill: {name}"] for each in parts) for name in (hits, cases))
+        assert found.scores[f"ill.point_{rate}"] == pytest.approx(right / of)
+        assert found.counts[f"ill: {hits}"] == right
+        low, high = found.intervals[f"ill.point_{rate}"]
+        assert low < right / of < high
+    thresholds = [each.scores["ill.point_threshold"] for each in parts]
+    assert found.curves["ill.point_threshold"] == thresholds
+    assert len(set(thresholds)) == 3
+    (note,) = (note for note in found.notes if note.startswith("ill: the operating points, by"))
+    assert all(f"{each:.4g}" in note for each in thresholds)
+    assert note.removeprefix("ill: the") in question_panels(pooled, "image")[0].point
+    assert any(
+        "Rates of single nodes at operating points are given for every fold" in each for each in found.notes
+    )
+    if per == "group":
+        positive, negative = found.counts["ill: positive"], found.counts["ill: negative"]
+        assert positive + negative == PATIENTS, "patients with two diagnoses count in a question"
+        assert found.counts["test groups left out of single nodes: labels contradict each other"] == 10
+        assert any(each.startswith("10 test groups have labels that contradict") for each in found.notes)
+        first = next(iter(found.by_node["positives"]))
+        assert found.by_node["positives"][first] + found.by_node["negatives"][first] == PATIENTS - 10
+
+
+def test_thresholds_do_not_see_the_samples_that_are_judged() -> None:
+    table = clinic()
+    other = table.nodes.clone()
+    tested = torch.from_numpy(table.split == "test")
+    other[tested] = TREE.leaves[torch.randint(4, (int(tested.sum()),))]
+    settings = EvaluationSettings(
+        resamples=0, protocols=("node-scores",), options={"node-scores": {"questions": ("ill=bad",)}}
+    )
+    found = [
+        evaluate(
+            EmbeddingTable(table.embeddings, nodes, table.split, groups=table.groups), TREE, settings=settings
+        )
+        for nodes in (table.nodes, other)
+    ]
+    first, second = (each.main.protocols["node-scores"].scores["ill.point_threshold"] for each in found)
+    assert first == second
