@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binomtest
 
-from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate, pool_folds
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, attribute_rows, evaluate, pool_folds
 from labeltree.report.pages.first_screen import question_panels
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -117,3 +118,37 @@ def test_thresholds_do_not_see_the_samples_that_are_judged() -> None:
     ]
     first, second = (each.main.protocols["node-scores"].scores["ill.point_threshold"] for each in found)
     assert first == second
+
+
+def test_a_question_has_its_rates_at_every_site() -> None:
+    result = measure(operating_point=0.9, per="group")
+    (graz, wien), found = result.main.by_attribute, result.main.protocols["node-scores"]
+    for rate, of in (("sensitivity", "positive"), ("specificity", "negative")):
+        key = f"node-scores.ill.decision_{rate}"
+        counted = [part.counted[key] for part in (graz, wien)]
+        assert sum(counted) == found.counts[f"ill: {of}"]
+        right = [round(part.scores[key] * count) for part, count in zip((graz, wien), counted, strict=True)]
+        assert sum(right) == found.counts[f"ill: {of} and answered right"]
+        for part, hits, count in zip((graz, wien), right, counted, strict=True):
+            exact = binomtest(hits, count).proportion_ci(method="exact")
+            assert part.intervals[key] == pytest.approx((exact.low, exact.high)), "as over all samples"
+        assert counted[1] < 6
+    heads, rows = attribute_rows(result)
+    assert {"ill: sensitivity", "ill: specificity", "ill: sensitivity at the operating point"} <= set(heads)
+    assert len(rows["site = Wien"]) == len(heads)
+    plain = attribute_rows(measure(per="group"))[0]
+    assert "ill: sensitivity" in plain
+    assert not any("operating point" in head for head in plain)
+
+
+def test_few_patients_of_several_images_are_too_few_to_tell() -> None:
+    result = measure()
+    key = "node-scores.ill.decision_sensitivity"
+    wien = result.main.by_attribute[1]
+    assert wien.counted[key] > wien.counted_groups[key]
+    assert wien.counted_groups[key] < 6
+    assert np.isnan(wien.intervals[key]).all()
+    heads, rows = attribute_rows(result)
+    assert "[too few to tell]" in rows["site = Wien"][heads.index("ill: sensitivity")]
+    pooled = pool_folds([result], [result.outcomes[result.name]])
+    assert key in pooled.main.by_attribute[0].scores
