@@ -71,17 +71,17 @@ def test_answers_to_own_samples_certify_nothing(home: Path, capsys: pytest.Captu
     assert int(mixed.judged.sum()) == 180 - count
     assert mixed.coverage is not None
     assert mixed.coverage.whole.samples == 180 - count
-    said = f"{count} of all 180 are of samples that the run was trained or calibrated on: left out of what"
+    said = f"{count} of all 180 are of samples of training or calibration: left out of what"
     assert said in mixed.sentence()
     assert f"of the {180 - count} others whose label is known" in mixed.sentence()
     assert len(mixed) == 180, "they are answered all the same"
     assert main(["predict", str(home / "run"), "--split", "val", "--out", str(home / "val.csv")]) == 0
     said = capsys.readouterr().err
-    assert "trained or calibrated on, so nothing can be measured on them" in said
+    assert "of training or calibration, so nothing can be measured on them" in said
     assert "promised" not in said
     assert "hold the truth" not in said
     assert main(["predict", str(home / "run"), "--split", "test", "--out", str(home / "test.csv")]) == 0
-    assert "trained or calibrated on" not in (said := capsys.readouterr().err)
+    assert "of training or calibration" not in (said := capsys.readouterr().err)
     assert "found:" in said
 
 

@@ -57,8 +57,8 @@ class Answered:
         given: The columns of the table whose rows were answered for, a row for each of `samples`; None if it
             was no table.
         one_each: Whether no row of that table has several samples.
-        seen: (n,) bool, True where the run was trained or calibrated on the sample (of a group: on one of its
-            samples), so that its answer measures nothing; None if that was not looked up.
+        seen: (n,) bool, True where the sample (of a group, one of its samples) is of training or calibration,
+            so that its answer measures nothing; None if that was not looked up.
     """
 
     samples: list[str]
@@ -219,11 +219,11 @@ class Answered:
 
 
 def _seen(count: int, n: int) -> str:
-    """How many answers are for samples that taught the run, and what that means."""
-    known = "of samples that the run was trained or calibrated on"
+    """How many answers are for samples of training or calibration, and what that means."""
+    known = "of samples of training or calibration"
     if count == n:
         return f"all are {known}, so nothing can be measured on them"
-    return f"{count} of all {n} are {known}: left out of what is measured"
+    return f"{count:,} of all {n:,} are {known}: left out of what is measured"
 
 
 def _unknown(count: int, form: AnswerFormat) -> str:
