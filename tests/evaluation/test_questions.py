@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ TREE = Taxonomy.from_paths([("bad", "a"), ("bad", "b"), ("good", "c"), ("good", 
 PATIENTS, EACH = 90, 2
 
 
-def clinic(fold: int | None = None) -> EmbeddingTable:
+def clinic(fold: int | None = None, wien: Sequence[int] = (24, 27, 54, 57, 84, 87)) -> EmbeddingTable:
     """Patients with two images each, some with two diagnoses; split in thirds, in turn by fold."""
     generator = torch.Generator().manual_seed(4)
     patient = torch.arange(PATIENTS).repeat_interleave(EACH)
@@ -33,18 +34,20 @@ def clinic(fold: int | None = None) -> EmbeddingTable:
         np.array(["test", "val", "train"])[turn],
         instances=torch.arange(len(patient)),
         groups=patient,
-        attributes={"site": np.where(patient % 30 < 24, "Graz", "Wien")},
+        attributes={"site": np.where(np.isin(patient, wien), "Wien", "Graz")},
     )
 
 
-def measure(fold: int | None = None, resamples: int = 50, **options: Any) -> EvaluationResult:
+def measure(
+    fold: int | None = None, wien: Sequence[int] = (24, 27, 54, 57, 84, 87), **options: Any
+) -> EvaluationResult:
     settings = EvaluationSettings(
-        resamples=resamples,
+        resamples=50,
         protocols=("node-scores",),
         options={"node-scores": {"questions": ("ill=bad",), **options}},
         by=("site",),
     )
-    return evaluate(clinic(fold), TREE, settings=settings)
+    return evaluate(clinic(fold, wien), TREE, settings=settings)
 
 
 @pytest.mark.parametrize("per", ["sample", "group"])
@@ -142,13 +145,16 @@ def test_a_question_has_its_rates_at_every_site() -> None:
 
 
 def test_few_patients_of_several_images_are_too_few_to_tell() -> None:
-    result = measure()
-    key = "node-scores.ill.decision_sensitivity"
-    wien = result.main.by_attribute[1]
-    assert wien.counted[key] > wien.counted_groups[key]
-    assert wien.counted_groups[key] < 6
+    table = clinic()
+    assert table.groups is not None
+    good = torch.isin(table.nodes, torch.tensor(TREE.descendants(TREE.find("good"))))
+    ill, tested = set(table.groups[~good].tolist()), table.groups[torch.from_numpy(table.split == "test")]
+    few = [patient for patient in torch.unique(tested).tolist() if patient not in ill][:4]
+    result = measure(wien=few)
+    key, wien = "node-scores.ill.decision_specificity", result.main.by_attribute[1]
+    assert (wien.value, wien.counted[key], wien.counted_groups[key]) == ("Wien", 8, 4)
     assert np.isnan(wien.intervals[key]).all()
     heads, rows = attribute_rows(result)
-    assert "[too few to tell]" in rows["site = Wien"][heads.index("ill: sensitivity")]
+    assert "[too few to tell]" in rows["site = Wien"][heads.index("ill: specificity")]
     pooled = pool_folds([result], [result.outcomes[result.name]])
     assert key in pooled.main.by_attribute[0].scores

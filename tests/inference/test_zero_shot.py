@@ -90,9 +90,8 @@ def test_with_samples_to_calibrate_on_answers_are_promised(
     assert done.answers.nodes.tolist() == done.labels.tolist()
     same = [str(home / "many.csv"), "--labelled", "--calibrate", str(home / "many.csv")]
     assert main(words(home, "--data", *same, "--coverage", "0.8", "--full")) == 0
-    assert (
-        "all are of samples of training or calibration, so nothing can be measured" in capsys.readouterr().err
-    )
+    said = capsys.readouterr().err
+    assert "all are of samples of training or calibration, so nothing can be measured" in said
 
 
 def test_images_are_answered_by_both_towers(home: Path, image_folder: Path) -> None:

@@ -101,8 +101,9 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
     usual = (options.calibration, options.descent) == (DecisionOptions.calibration, DecisionOptions.descent)
     stored = stored_rule(inputs, options.classifier) if usual else None
     if stored is None:
-        of_rule = {"calibration": options.calibration, "descent": options.descent}
-        rule = fit_rule_to_rows(inputs, scorer, held, **of_rule)
+        rule = fit_rule_to_rows(
+            inputs, scorer, held, calibration=options.calibration, descent=options.descent
+        )
         rests_on = _rests_on(inputs, rule, held)
     else:
         rule, rests_on, tested, notes = stored.rule, stored.rests_on, inputs.samples.test, [said]
