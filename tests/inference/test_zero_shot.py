@@ -88,6 +88,10 @@ def test_with_samples_to_calibrate_on_answers_are_promised(
     assert (home / "a.csv").read_text() == done.text("csv")
     assert done.labels is not None
     assert done.answers.nodes.tolist() == done.labels.tolist()
+    same = [str(home / "many.csv"), "--labelled", "--calibrate", str(home / "many.csv")]
+    assert main(words(home, "--data", *same, "--coverage", "0.8", "--full")) == 0
+    said = capsys.readouterr().err
+    assert "all are of samples of training or calibration, so nothing can be measured" in said
 
 
 def test_images_are_answered_by_both_towers(home: Path, image_folder: Path) -> None:

@@ -25,6 +25,7 @@ from labeltree.decisions.choose_classifier import (
 )
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.lda import fit_discriminants
+from labeltree.decisions.promise_samples import StoredRule
 from labeltree.decisions.ridge_scores import RidgeScores, ridge_scores_from
 from labeltree.errors import DataError
 from labeltree.geometry import get_geometry
@@ -366,6 +367,7 @@ class Classifiers:
             converged.
         temperatures: By name of a classifier, what its scores are divided by before classes of one node are
             merged; 1 where there is none.
+        calibrated: The rule with which the chosen one answers; None = it is fitted to validation samples.
     """
 
     fitted: Mapping[ClassifierKind, FittedScores]
@@ -373,6 +375,7 @@ class Classifiers:
     own: ClassScores | None = None
     gap: float = 0.0
     temperatures: Mapping[str, float] = field(default_factory=dict)
+    calibrated: StoredRule | None = None
 
     @property
     def probe(self) -> LinearScores:

@@ -14,7 +14,7 @@ from labeltree.decisions.rule import DecisionRule
 from labeltree.runs import EmbeddingTable
 from labeltree.split_names import CALIB
 
-__all__ = ["CLASSIFIER", "EPOCH", "PromiseSamples", "for_promises", "kept_for_probabilities"]
+__all__ = ["CLASSIFIER", "EPOCH", "PromiseSamples", "StoredRule", "for_promises", "kept_for_probabilities"]
 
 Kind = Literal["calib", "val", "other"]
 EPOCH, CLASSIFIER = "the epoch", "the classifier"
@@ -73,6 +73,24 @@ class PromiseSamples:
             f"Coverage is calibrated on {many}, which {has} also {' and '.join(used)}: it can fall a little "
             "short ('labeltree train --calib 0.1' sets samples aside for this alone)."
         )
+
+
+@dataclass(frozen=True)
+class StoredRule:
+    """The decision rule with which a run answers, calibrated on samples that are not its own.
+
+    Attributes:
+        rule: The rule, for the scores of the classifier that answers.
+        source: Where these samples are from; empty if it is not told.
+    """
+
+    rule: DecisionRule
+    source: str
+
+    @property
+    def rests_on(self) -> PromiseSamples:
+        """The samples that its promises rest on."""
+        return PromiseSamples.of(self.rule, "other", source=self.source)
 
 
 def for_promises(table: EmbeddingTable) -> Tensor:

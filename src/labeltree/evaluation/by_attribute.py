@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import torch
 
@@ -11,10 +13,12 @@ from labeltree.evaluation.result import PREFIX, AttributeResult
 from labeltree.evaluation.sample_columns import FEWEST_GROUPS, Column, ResamplingUnits, estimate
 from labeltree.evaluation.statistics import Resampling
 
-__all__ = ["MOST_VALUES", "by_attribute", "check_attribute"]
+__all__ = ["MOST_VALUES", "QUESTION_RATE", "by_attribute", "check_attribute"]
 
 MOST_VALUES = 50
 """An attribute with more values than this names single things, such as patients, and is refused."""
+QUESTION_RATE = re.compile(r"^node-scores\.(.+)\.(decision|point)_(sensitivity|specificity|ppv|npv)$")
+"""The key of a rate of a named set of nodes: the name, which threshold decides, and the rate."""
 _MAIN = ("top1", "hierarchical_f1", "recall_at_1", "map_at_r", "ahp")
 
 
@@ -36,9 +40,12 @@ def check_attribute(name: str, values: np.ndarray[tuple[int], np.dtype[np.str_]]
 def by_attribute(outcomes: Outcomes, resampling: Resampling | None) -> list[AttributeResult]:
     """The main numbers over the samples with each value of the attributes of the outcomes.
 
-    They are top-1 and hierarchical F1 of every classifier, recall@1, MAP@R and AHP and, of the protocol
-    `decisions`, the share of answers that hold the truth. Each has an interval of its own, from the
-    bootstrap over groups; fewer than `FEWEST_GROUPS` groups have none. Classifiers are those of all samples.
+    They are top-1 and hierarchical F1 of every classifier, recall@1, MAP@R and AHP, of the protocol
+    `decisions` the share of answers that hold the truth and, of `node-scores`, sensitivity, specificity and
+    predictive values of named sets of nodes. Each has an interval of its own, from the bootstrap over groups;
+    fewer than `FEWEST_GROUPS` groups have none. The rates of a set of nodes have it as over all samples: of
+    cases of different groups the exact one, however few they are. Classifiers are those of all samples; a
+    group that is one case counts where its first sample does.
 
     Args:
         outcomes: Outcomes of one method.
@@ -76,7 +83,11 @@ def by_attribute(outcomes: Outcomes, resampling: Resampling | None) -> list[Attr
             }
             grouped = outcomes.groups is not None
             counted_groups = {key: outcomes.count_groups(rows) for key, rows in counted.items()}
-            few = {key for key, count in counted_groups.items() if grouped and count < FEWEST_GROUPS}
+            few = {
+                key
+                for key, count in counted_groups.items()
+                if grouped and count < FEWEST_GROUPS and not (_is_rate(key) and count == counted[key].sum())
+            }
             results.append(
                 AttributeResult(
                     attribute=name,
@@ -99,7 +110,13 @@ def _is_answer(key: Key) -> bool:
     return "accuracy_at_depth" in key[1] or key[1].endswith("top1")
 
 
+def _is_rate(key: str) -> bool:
+    return QUESTION_RATE.match(key) is not None
+
+
 def _is_main(role: str, metric: str, outcomes: Outcomes) -> bool:
+    if _is_rate(f"{role}.{metric}"):
+        return True
     if role in outcomes.protocols:
         return role == "decisions" and metric.startswith("coverage_at_")
     for prefix in PREFIX.values():

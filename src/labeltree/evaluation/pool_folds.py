@@ -18,7 +18,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation.by_attribute import by_attribute
 from labeltree.evaluation.error_tree import tree_errors
 from labeltree.evaluation.outcomes import Integers, Key, Outcomes, renumber_nodes
-from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
+from labeltree.evaluation.protocols.nodes_as_tests import CONFLICTING, QUESTION_COUNTS, say_operating_point
 from labeltree.evaluation.reported_nodes import NodeIntervals, ReportedNodes, counted_nodes, node_result
 from labeltree.evaluation.result import PREFIX, EvaluationResult, MethodResult, ProtocolResult
 from labeltree.evaluation.sample_columns import Column, Number, ResamplingUnits, estimate, estimate_statistics
@@ -168,9 +168,16 @@ def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]
         node_scores = method.protocols["node-scores"]
         node_scores.counts.update(_question_counts(results))
         node_scores.scores.update(_question_aurocs(results, node_scores.counts))
-        per = str(settings.options.get("node-scores", {}).get("per", "sample"))
+        options = settings.options.get("node-scores", {})
+        per = str(options.get("per", "sample"))
         _add_nodes(node_scores, _cases(pooled, chosen.name, per), pooled, resampling)
         node_scores.by_node["auroc"] = _node_aurocs(results)
+        _add_points(node_scores, results, options.get("operating_point", "youden"))
+        if left_out := node_scores.counts.get(f"test {per}s {CONFLICTING}", 0):
+            node_scores.notes.append(
+                f"{left_out} test {per}s have labels that contradict each other: left out of the rates of "
+                "single nodes, and not of questions."
+            )
     of_groups = {}
     if pooled.groups is not None:
         of_groups = {"groups tested": pooled.count_groups(pooled.predicted[chosen.name] >= 0)}
@@ -207,6 +214,22 @@ def _question_aurocs(results: Sequence[EvaluationResult], counts: Mapping[str, i
         keys = [key for key in several[0] if key == f"{name}.auroc" or key.endswith(f".{name}.auroc")]
         aurocs |= {key: _mean_of_folds(several, key) for key in keys}
     return aurocs
+
+
+def _add_points(node_scores: ProtocolResult, results: Sequence[EvaluationResult], chosen: object) -> None:
+    """Add the threshold of each question in each fold, and a note on what is judged at them."""
+    several = [each.main.protocols["node-scores"].scores for each in filter(_has_nodes, results)]
+    keys = dict.fromkeys(key for of in several for key in of if key.endswith(".point_threshold"))
+    for key in keys:
+        thresholds = [of.get(key, math.nan) for of in several]
+        node_scores.curves[key], node_scores.axes[key] = thresholds, [*map(float, range(1, 1 + len(several)))]
+        node_scores.notes.append(
+            say_operating_point(key.removesuffix(".point_threshold"), thresholds, chosen)
+        )
+    asked = "" if keys else ", and over all folds for sets of nodes that are asked for (--question)"
+    node_scores.notes.append(
+        f"Rates of single nodes at operating points are given for every fold by itself{asked}."
+    )
 
 
 def _node_aurocs(results: Sequence[EvaluationResult]) -> dict[str, float]:

@@ -14,7 +14,7 @@ from labeltree.decisions.answers import Descent
 from labeltree.decisions.choose_classifier import classifier_words
 from labeltree.decisions.classifiers import ClassifierChoice, ClassScores
 from labeltree.decisions.conformal import share_of_groups
-from labeltree.decisions.promise_samples import kept_for_probabilities
+from labeltree.decisions.promise_samples import StoredRule, kept_for_probabilities
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import promise_rows
 from labeltree.evaluation.fitted_probe import ClassProbabilities, fit_probe
@@ -32,6 +32,7 @@ __all__ = [
     "judged_readings",
     "probe_probabilities",
     "split_for_calibration",
+    "stored_rule",
 ]
 
 
@@ -78,6 +79,17 @@ def fit_rule_to_rows(
         seed=inputs.settings.seed,
         for_probabilities=kept_for_probabilities(held),
     )
+
+
+def stored_rule(inputs: Inputs, name: ClassifierChoice) -> StoredRule | None:
+    """The rule with which a run answers, if it was calibrated on samples that are not its own.
+
+    Args:
+        inputs: The table and its classifiers.
+        name: The classifier that is asked about; `auto` is the one that answers. The rule is that one's.
+    """
+    known = inputs.classifiers
+    return known.calibrated if name in ("auto", known.chosen.name) else None
 
 
 def split_for_calibration(inputs: Inputs) -> tuple[Tensor, Tensor, list[str]]:
@@ -165,8 +177,11 @@ def answer_probabilities(inputs: Inputs, rows: Tensor, learn: Tensor | None = No
         scorer = fewer.fit_classifiers(name, validate=False).scores(name)
     scores = scorer(inputs.standard_table.rows(rows)).double()
     p = torch.softmax(scores, 1)
+    stored = stored_rule(inputs, name)
     held, _, halved = split_for_calibration(inputs)
-    if not halved and not anew:
+    if stored is not None and not anew:
+        p = stored.rule.probabilities(scores)
+    elif not halved and not anew:
         with contextlib.suppress(DataError):  # no validation sample has a label that decides
             p = fit_rule_to_rows(inputs, scorer, held).probabilities(scores)
     gap = known.gap if name == "probe" else 0.0

@@ -27,7 +27,7 @@ from labeltree.decisions.classifiers import (
     merging_temperature,
     remap_classes,
 )
-from labeltree.decisions.promise_samples import kept_for_probabilities
+from labeltree.decisions.promise_samples import StoredRule, kept_for_probabilities
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError, typed
 from labeltree.inference.decider import USUAL_CHOICES, VALIDATION, Decider, read_choices
@@ -44,7 +44,7 @@ from labeltree.safe_files import Reader, read_json
 from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.taxonomy.versions.between_versions import mapping_digest
 
-__all__ = ["calibrate_run", "open_decider"]
+__all__ = ["calibrate_run", "open_decider", "with_stored_rule"]
 
 
 @describes(CalibrateOptions)
@@ -87,6 +87,24 @@ def open_decider(
     if not torch.equal(scores.classes, rule.classes.nodes):
         raise RunError(f"the decisions of '{path}' fit another classifier than the run's; calibrate again")
     return Decider(run, scores, rule, record, classifiers.chosen)
+
+
+def with_stored_rule(run: TrainedRun, classifiers: Classifiers) -> Classifiers:
+    """The classifiers of a run, with the rule by which it answers if that rests on samples from elsewhere.
+
+    Raises:
+        RunError: If the decision rule cannot be read.
+    """
+    record = _read(run.folder)
+    if record is None or record.get("calibrated_on", VALIDATION) == VALIDATION:
+        return classifiers
+    name = classifiers.chosen.name
+    if record.get("encoder") != run.weights_digest or record.get("classifier") != name:
+        return classifiers
+    decider = Decider(
+        run, classifiers.scores(), rule_from_dict(record, run.taxonomy), record, classifiers.chosen
+    )
+    return replace(classifiers, calibrated=StoredRule(decider.rule, decider.promise_samples.source))
 
 
 def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | None) -> Decider:
@@ -247,7 +265,10 @@ def calibrate_run(options: CalibrateOptions) -> Decider:
         if isinstance(earlier.get("mapping"), str):
             record["mapping"] = earlier["mapping"]  # an exported model on another version of its taxonomy
             record["coarse_classes"] = earlier.get("coarse_classes", [])
-        keep_calibration(run, None if source is None else held)
+        if source is None:
+            keep_calibration(run, None)
+        else:
+            keep_calibration(run, held, source.sample_digests())
         folder.write_json(folder.decisions, record)
         keep_description(run)
         return decider

@@ -42,7 +42,13 @@ from labeltree.inference.place_classes import (
     path_in_tree,
     warn_below_root,
 )
-from labeltree.inference.reference import keep_reference, load_calibration, load_reference, save_reference
+from labeltree.inference.reference import (
+    Digests,
+    keep_reference,
+    load_calibration,
+    load_reference,
+    save_reference,
+)
 from labeltree.inference.run_classifiers import run_classifiers, write_classifiers
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.inference.training_samples import joined, save_learned
@@ -249,7 +255,8 @@ def extend_run(options: ExtendOptions) -> Extension:
                 {"class": list(taxonomy.path(node)), "synonyms": list(more)} for node, more in named.items()
             ]
             record["name_weight"] = names.evidence.weight
-        return _write(home, decider, new_ones, table, new, record, head)
+        digests = None if source is None else source.sample_digests()[(source.nodes > 0).numpy()]
+        return _write(home, decider, new_ones, table, new, record, head, digests)
 
 
 def _earlier_names(home: RunFolder) -> dict[tuple[str, ...], tuple[str, ...]]:
@@ -519,6 +526,7 @@ def _write(
     new_samples: EmbeddingTable | None,
     record: dict[str, Any],
     head: TreeRidge | None,
+    digests: Digests | None,
 ) -> Extension:
     """Write the model of an extension; its folder appears as a whole."""
     target = home.new_extension
@@ -536,7 +544,7 @@ def _write(
         assert run.training_taxonomy is not None
         run.training_taxonomy.save(new.training_taxonomy)
         write_classifiers(run, new_ones)
-        save_reference(run, table, new.reference)
+        save_reference(run, table, new.reference, digests)
         if new_samples is not None:
             save_learned(run, new_samples, str(record["data"]), new)
         if head is not None:

@@ -35,6 +35,7 @@ from labeltree.data.table_columns import settings_of_another
 from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.load_run import TrainedRun
+from labeltree.inference.reference import kept_digests
 from labeltree.preprocessing import Preprocessing
 from labeltree.runs.sample_record import SampleRecord
 from labeltree.split_names import CALIB
@@ -54,6 +55,7 @@ __all__ = [
     "open_texts",
     "open_vectors",
     "seen_in_training",
+    "seen_since_training",
     "table_settings",
     "text_settings",
     "with_texts",
@@ -438,20 +440,35 @@ def open_other(
 
 
 def seen_in_training(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:
-    """Which samples `(n,)` bool have the content of a training or validation sample of the run.
+    """Which samples `(n,)` bool are training or validation samples of the run: by content, or by their ids.
 
-    Also of the runs from whose weights it started, one from another. All False if the folder keeps no record
-    of these, as an exported model.
+    Also of the runs from whose weights it started, one from another. An id tells a sample whose content has
+    changed, see `SampleRecord.splits_in`; the place in a file, such as `line 7`, tells none. All False if the
+    folder keeps no record of these, as an exported model.
     """
-    home = run.folder.home
+    home, seen = run.folder.home, np.zeros(len(source), dtype=bool)
     records = [SampleRecord.load(home.samples)] if home.samples.is_file() else []
     if home.recipe.is_file():
         records += [record for _, record in start_records(run.recipe)]
-    known: set[bytes] = set()
+    records = [record for record in records if record.digests is not None]
+    if not records:
+        return seen
+    names, digests = source.sample_names(), source.sample_digests()
     for record in records:
-        if record.digests is not None:
-            taught = np.isin(record.split, ("train", "val", CALIB))
-            known |= {row.tobytes() for row in record.digests[taught]}
+        known = names if record.given_names() is not None else [""] * len(names)
+        seen |= np.isin(record.splits_in(known, digests), ("train", "val", CALIB))
+    return seen
+
+
+def seen_since_training(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:
+    """Which samples `(n,)` bool have the content of one that the run was extended or calibrated with.
+
+    These are labelled samples that are not its own; all False if the folder has no digests of them.
+    """
+    folder = run.folder
+    number = int(folder.path.name) if folder.extension.is_file() else 0
+    extended = [each.reference for each in folder.home.extensions if int(each.path.name) <= number]
+    known = {digest for file in (*extended, folder.calibration_samples) for digest in kept_digests(file)}
     if not known:
         return np.zeros(len(source), dtype=bool)
     return np.array([row.tobytes() in known for row in source.sample_digests()], dtype=bool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +31,8 @@ from labeltree.inference.named_samples import (
     open_images,
     open_other,
     open_texts,
+    seen_in_training,
+    seen_since_training,
     table_settings,
     text_settings,
     with_texts,
@@ -219,11 +222,19 @@ class _Task:
 
         None for few samples, without references, or for the run's own samples.
         """
-        table, rule = self.table, self.decider.drift
+        table, rule = self.table.rows(~self.seen), self.decider.drift
         if self.request.split is not None or len(table) < FEWEST_FOR_DRIFT or rule is None:
             return None
         seen = rule.seen(table, self.decider.rule.probabilities(self.decider.scores(table)))
         return rule.cannot_test(seen) or rule.test(seen)
+
+    @cached_property
+    def seen(self) -> Tensor:
+        """Which samples `(n,)` bool the run was trained, extended or calibrated with, if labels are read."""
+        if not self.request.labelled:
+            return torch.zeros(len(self.table), dtype=torch.bool)
+        run, source = self.decider.run, self.source
+        return torch.from_numpy(seen_in_training(run, source) | seen_since_training(run, source))
 
 
 def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
@@ -232,15 +243,16 @@ def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
     rule, unknown = decider.rule, options.unknown
     answers = decider.answer(table, options, task.price)
     labels = table.nodes if task.request.labelled else None
+    judged = None if labels is None else rule.classes.judges(labels) & ~task.seen
     coverage, called = None, None
     if labels is not None and answers.unknown is not None and unknown and not decider.cannot_tell(unknown):
         from labeltree.inference.coverage import count_called_unknown
 
-        called = count_called_unknown(answers.unknown, labels, rule.classes.nodes, taxonomy, unknown)
-    if labels is not None and task.price is None:
+        fresh = labels.masked_fill(task.seen, -1)
+        called = count_called_unknown(answers.unknown, fresh, rule.classes.nodes, taxonomy, unknown)
+    if judged is not None and task.price is None:
         from labeltree.inference.coverage import measure_coverage  # only labelled samples need it
 
-        judged = rule.classes.judges(labels)
         coverage = measure_coverage(
             answers.nodes, table, judged, taxonomy, options.promise, rule.fitted.num_groups
         )
@@ -249,7 +261,8 @@ def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
         answers,
         taxonomy,
         labels=labels,
-        judged=None if labels is None else rule.classes.judges(labels),
+        judged=judged,
+        seen=None if labels is None else task.seen,
         skipped=task.named.skipped,
         drift=task.drift(),
         why=explain(decider, table, answers) if options.explained else None,
@@ -291,12 +304,16 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
     answers = decider.marked(answer_scores_by(chosen.rule, scores, options, task.price))
     said = _add_advice(said, decider, answers)
     names = _unit_names(groups, units, task.source, per)
-    labels = None
+    labels = judged = seen = None
     if task.request.labelled:
         conflicted = torch.zeros(len(table), dtype=torch.bool)
         known = table.nodes >= 0
         conflicted[known] = in_conflict(table.nodes[known], units[known], decider.run.taxonomy)
         labels = group_labels(table.nodes.masked_fill(conflicted, -1), units, decider.run.taxonomy)
+        alone = iter(task.seen[units < 0].tolist())
+        taught = set(units[task.seen].tolist())
+        seen = torch.tensor([next(alone) if unit < 0 else unit in taught for unit in groups.tolist()])
+        judged = chosen.rule.classes.judges(labels) & ~seen
         if bool(conflicted.any()):
             many = len(torch.unique(units[conflicted]))
             contradiction = (
@@ -310,7 +327,8 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
         answers,
         task.source.taxonomy,
         labels=labels,
-        judged=None if labels is None else chosen.rule.classes.judges(labels),
+        judged=judged,
+        seen=seen,
         skipped={len(names) + place: reason for place, (_, reason) in enumerate(unread)},
         drift=task.drift(),
         **(said | {"classifier": f"{said['classifier']} {chosen.sentence}"}),

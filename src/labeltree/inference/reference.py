@@ -26,9 +26,11 @@ from labeltree.safe_files import Reader, read_tensors
 from labeltree.split_names import CALIB
 
 __all__ = [
+    "Digests",
     "is_merged",
     "keep_calibration",
     "keep_reference",
+    "kept_digests",
     "load_calibration",
     "load_reference",
     "save_reference",
@@ -44,6 +46,8 @@ _MOST = {
 }  # samples that are kept, drawn evenly over the labels
 _SPLITS = tuple(_MOST)
 _ATTRIBUTE = "attribute/"
+_DIGESTS = "digests"
+Digests = np.ndarray[Any, Any]
 
 
 def is_merged(folder: RunFolder) -> bool:
@@ -112,21 +116,24 @@ def keep_reference(run: TrainedRun, table: EmbeddingTable) -> EmbeddingTable:
     return kept
 
 
-def keep_calibration(run: TrainedRun, table: EmbeddingTable | None) -> None:
+def keep_calibration(run: TrainedRun, table: EmbeddingTable | None, digests: Digests | None = None) -> None:
     """Write the samples that a run is calibrated on to its folder, or remove those there.
 
     Args:
         run: The run.
         table: The samples, of which the labelled ones are kept, at most 20,000; None if they are the run's
             own validation samples, which are among the reference samples.
+        digests: `(n, 16)` of the contents of the samples; those of all labelled ones are kept.
     """
     file = run.folder.calibration_samples
     if table is None:
         file.unlink(missing_ok=True)
         return
+    if digests is not None:
+        digests = digests[(table.nodes >= 0).numpy()]
     rows = (table.nodes >= 0).nonzero()[:, 0]
     rows = stratified_subsample(rows, table.nodes[rows], _MOST["val"], 0).sort().values
-    save_reference(run, _nameless(table, rows, np.full(len(rows), "val")), file)
+    save_reference(run, _nameless(table, rows, np.full(len(rows), "val")), file, digests)
 
 
 def _nameless(table: EmbeddingTable, rows: Tensor, split: np.ndarray[Any, Any]) -> EmbeddingTable:
@@ -201,8 +208,18 @@ def _split_codes(table: EmbeddingTable) -> np.ndarray[Any, Any]:
     return codes
 
 
-def save_reference(run: TrainedRun, table: EmbeddingTable, path: Path) -> None:
-    """Write samples of a run, without what names them, to a file of its folder."""
+def save_reference(
+    run: TrainedRun, table: EmbeddingTable, path: Path, digests: Digests | None = None
+) -> None:
+    """Write samples of a run, without what names them, to a file of its folder.
+
+    Args:
+        run: The run.
+        table: The samples.
+        path: The file.
+        digests: `(m, 16)` of the contents of samples that are not the run's own, by which it knows them when
+            it is measured; an exported model has none.
+    """
     from safetensors.torch import save
 
     codes = _split_codes(table)
@@ -217,6 +234,8 @@ def save_reference(run: TrainedRun, table: EmbeddingTable, path: Path) -> None:
     for name, column in table.attributes.items():
         values = [int(text) if text else -1 for text in column.tolist()]
         parts[f"{_ATTRIBUTE}{name}"] = torch.tensor(values, dtype=torch.int64)
+    if digests is not None:
+        parts[_DIGESTS] = torch.from_numpy(np.unique(digests, axis=0))
     with atomic_write(path) as temporary:
         temporary.write_bytes(save({name: value.contiguous() for name, value in parts.items()}))
 
@@ -239,12 +258,23 @@ def load_calibration(run: TrainedRun) -> EmbeddingTable | None:
     return _load(run, run.folder.calibration_samples)
 
 
+def kept_digests(file: Path) -> set[bytes]:
+    """The digests of contents beside the samples in a file, see `save_reference`; empty without any."""
+    if not file.is_file():
+        return set()
+    digests = read_tensors(file, _reader(file)).get(_DIGESTS)
+    return set() if digests is None else {row.tobytes() for row in digests.numpy() if row.any()}
+
+
+def _reader(file: Path) -> Reader:
+    return Reader("the reference samples of a run", f"delete '{file}' and calibrate again", RunError)
+
+
 def _load(run: TrainedRun, file: Path) -> EmbeddingTable | None:
     if not file.is_file():
         return None
-    reader = Reader("the reference samples of a run", f"delete '{file}' and calibrate again", RunError)
-    parts = read_tensors(file, reader)
-    with reader.reading(file, "a part is missing or damaged"):
+    parts = read_tensors(file, _reader(file))
+    with _reader(file).reading(file, "a part is missing or damaged"):
         if int(parts["version"]) > _VERSION:
             raise RunError(f"'{file}' was written by a later version of labeltree; update it")
         if not torch.equal(parts["encoder"], _fingerprint(run)):

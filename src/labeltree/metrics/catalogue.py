@@ -209,6 +209,7 @@ _NODES = (
     Metric("ppv", "positive predictive value"),
     Metric("npv", "negative predictive value"),
     Metric("balanced_accuracy", "mean of sensitivity and specificity"),
+    Metric("point_threshold", "the chosen threshold", larger_is_better=None, unit="number"),
 )
 _DECISIONS = (
     Metric("coverage", "coverage", sentence="Share of answers that are the true node or lie above it."),

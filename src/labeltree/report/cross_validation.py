@@ -201,7 +201,8 @@ def _questions(pooled: EvaluationResult, group: str) -> list[Block]:
             mean = "mean of the folds" if rate.title == "AUROC" else rate.counts
             cells = rate.title, rate.value, rate.interval, f"{mean}{' †' if rate.few else ''}"
             table.rows.append([Cell(cell) for cell in cells])
-        warnings = [Text(f"† {warning}") for warning in panel.warnings]
+        warnings = [Text(each) for each in filter(None, [panel.point])]
+        warnings += [Text(f"† {warning}") for warning in panel.warnings]
         blocks += [Heading(f"{panel.name}: {panel.nodes}"), Text(f"{panel.cases}."), table, *warnings]
     return blocks
 

@@ -16,10 +16,10 @@ from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import Classifiers
 from labeltree.errors import DataError, LabeltreeError, RunError, typed
 from labeltree.evaluation import EvaluationResult, carry_over
-from labeltree.inference.calibrate_run import open_decider
+from labeltree.inference.calibrate_run import open_decider, with_stored_rule
 from labeltree.inference.decider import Decider
 from labeltree.inference.load_run import TrainedRun, load_run
-from labeltree.inference.named_samples import open_other, seen_in_training
+from labeltree.inference.named_samples import open_other, seen_in_training, seen_since_training
 from labeltree.inference.other_version import run_on
 from labeltree.inference.reference import is_merged, load_reference
 from labeltree.inference.run_classifiers import own_scores, run_classifiers
@@ -27,7 +27,7 @@ from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.inference.training_samples import joined, training_samples
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.progress import Progress
-from labeltree.report.evaluate_run import choose_for_version, with_ridge_options
+from labeltree.report.evaluate_run import choose_for_version, say_seen_since, with_ridge_options
 from labeltree.report.evaluation_case import Evaluated, EvaluationCase, data_notes, evaluate_case
 from labeltree.report.next_steps import predict_step
 from labeltree.report.pages.first_screen import promise_sentence
@@ -81,7 +81,7 @@ def evaluate_on_data(options: EvaluateOptions) -> Evaluated:
 def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> EvaluationCase:
     settings, data = with_ridge_options(options.settings, run, ["test"]), Path(str(options.data))
     here = run.base or run  # on its own taxonomy
-    classifiers = run_classifiers(here, options.classifier)
+    classifiers = with_stored_rule(here, run_classifiers(here, options.classifier))
     known = _known_samples(here, options.place, options.progress)
     theirs = embed_source(here.network, source, answers=True, keep=False, progress=options.progress)
     given: dict[str, Classifiers | ChosenClassifier]
@@ -92,14 +92,18 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
         table = _move_to_version(theirs, known, run, f"'{options.taxonomy}'")
         given = {name: choose_for_version(here, options, classifiers.chosen)}
 
+    taught, later = seen_in_training(run, source), seen_since_training(run, source)
+    seen = torch.from_numpy(taught | later)
+
     def remark(result: EvaluationResult) -> EvaluationResult:
         said = [
-            f"The samples are those of '{data.name}', from which nothing was learned.",
+            f"The samples are those of '{data.name}'"
+            + ("." if bool(seen.any()) else ", from which nothing was learned."),
             *(_compare_with_own(result, run.folder) if run.change is None else [_say_version(run, known)]),
             *_without_groups(source, run),
-            *_drifted(open_decider(here), theirs),
-            *_seen_before(source, run),
-            *filter(None, [promise_sentence(result)]),
+            *_drifted(open_decider(here), theirs.rows(~seen)),
+            *_seen_before(int(taught.sum()), int((later & ~taught).sum())),
+            *([] if bool(seen.all()) else filter(None, [promise_sentence(result)])),
         ]
         return replace(result.with_notes(said, data_notes(source)), cautions=[*said, *result.cautions])
 
@@ -270,7 +274,9 @@ def _without_groups(source: Source, run: TrainedRun) -> list[str]:
 
 
 def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
-    """Whether the samples are like those that promises rest on."""
+    """Whether the samples, without those that the run knows, are like those that promises rest on."""
+    if not len(theirs):
+        return []
     if decider.drift is None:
         return [
             "Whether these samples are like those of training cannot be tested: the run lacks a reference."
@@ -289,12 +295,17 @@ def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
     ]
 
 
-def _seen_before(source: Source, run: TrainedRun) -> list[str]:
-    """A note if samples, or groups of them, are also among those that the run was trained on."""
-    again = int(seen_in_training(run, source).sum())
-    if not again:
-        return []
-    return [
-        f"{again} of these samples are also training or validation samples of the run: numbers on them are "
-        "too good. Leave them out."
-    ]
+def _seen_before(taught: int, later: int) -> list[str]:
+    """A note if samples are among those that the run was trained on, or later calibrated or extended with.
+
+    Args:
+        taught: Number of samples of training or validation, see `seen_in_training`.
+        later: Number of the others that are not new, see `seen_since_training`.
+    """
+    said = []
+    if taught:
+        said.append(
+            f"{taught} of these samples are also training or validation samples of the run: numbers on them "
+            "are too good. Leave them out."
+        )
+    return [*said, *say_seen_since(later)]

@@ -19,9 +19,10 @@ from labeltree.decisions.classifiers import Classifiers, classifiers_of_features
 from labeltree.errors import DataError, RunError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings
 from labeltree.evaluation.evaluate_table import have_same_features
-from labeltree.inference.calibrate_run import open_decider
+from labeltree.inference.calibrate_run import open_decider, with_stored_rule
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.model_facts import model_sentence
+from labeltree.inference.named_samples import seen_since_training
 from labeltree.inference.other_version import run_on
 from labeltree.inference.run_classifiers import own_scores, run_classifiers
 from labeltree.inference.run_embeddings import RAW_NAMES, run_tables, start_name
@@ -35,7 +36,7 @@ from labeltree.split_names import UNSEEN
 from labeltree.taxonomy import load_taxonomy
 from labeltree.taxonomy.versions.between_versions import check_version
 
-__all__ = ["choose_for_version", "evaluate_run", "with_ridge_options"]
+__all__ = ["choose_for_version", "evaluate_run", "say_seen_since", "with_ridge_options"]
 
 
 def evaluate_run(options: EvaluateOptions) -> Evaluated:
@@ -90,10 +91,13 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
     recipe, name = run.recipe, run.recipe.objective
     runs, methods = _load_beside(run, tables["trained"], options)
     classifiers = {
-        key: run_classifiers(
+        key: with_stored_rule(
             each,
-            options.classifier if key == name else None,
-            own_samples=partial(methods.__getitem__, key),
+            run_classifiers(
+                each,
+                options.classifier if key == name else None,
+                own_samples=partial(methods.__getitem__, key),
+            ),
         )
         for key, each in runs.items()
     }
@@ -139,7 +143,7 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
         corrections=corrections,
         other=other,
         own_scores={key: own_scores(each.network) for key, each in runs.items()} if other is not None else {},
-        remarks=[lambda result: result.with_notes([model_sentence(run)], data_notes(run.source))],
+        remarks=[lambda result: _remark(result, run, options.split)],
         label_remarks=_label_remarks(folder, run, options, other),
         measured_on=None if other is None else other.digest,
         source=run.source,
@@ -151,6 +155,24 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
             "solver": run.network.objective.solver if other is None else None,
         },
     )
+
+
+def _remark(result: EvaluationResult, run: TrainedRun, split: str) -> EvaluationResult:
+    """The result with notes on the model, the data, and on tested samples that it was calibrated on."""
+    tested = run.source.of_split(split) if bool((np.asarray(run.source.split) == split).any()) else run.source
+    said = say_seen_since(int(seen_since_training(run, tested).sum()))
+    result = result.with_notes([model_sentence(run), *said], data_notes(run.source))
+    return replace(result, cautions=[*said, *result.cautions])
+
+
+def say_seen_since(count: int) -> list[str]:
+    """A note if samples that are measured are among those of `seen_since_training`, by their number."""
+    if not count:
+        return []
+    return [
+        f"{count} of these samples are among those that the run was calibrated or extended with: promises "
+        "hold on them because of that, and after an extension all numbers are too good. Leave them out."
+    ]
 
 
 def with_ridge_options(

@@ -12,6 +12,7 @@ from typing import cast
 from labeltree.counted_nouns import say_count
 from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS, ClassifierKind
 from labeltree.decisions.kept_promises import calibrated_units, is_kept
+from labeltree.evaluation.by_attribute import QUESTION_RATE
 from labeltree.evaluation.comparing.comparison import (
     ALPHA,
     Comparison,
@@ -20,7 +21,7 @@ from labeltree.evaluation.comparing.comparison import (
     MetricComparison,
     StratumComparison,
 )
-from labeltree.evaluation.fewest_samples import FEW, ends_text
+from labeltree.evaluation.fewest_samples import FEW, TOO_FEW, ends_text
 from labeltree.evaluation.result import PREFIX, AttributeResult, EvaluationResult, ProtocolResult
 from labeltree.evaluation.rule_table import rule_rows
 from labeltree.evaluation.sample_columns import FEWEST_GROUPS
@@ -94,6 +95,7 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
     }
     for part in main.by_attribute:
         shown |= {key: metric_name(key.partition(".")[2]) for key in part.scores if ".coverage_at_" in key}
+        shown |= {key: head for key in part.scores if (head := _question_head(result, key))}
     grouped = any(part.groups is not None for part in main.by_attribute)
     heads = ["samples", *(["groups"] if grouped else [])]
     # counts stand once before the scores that rest on the same samples
@@ -112,12 +114,28 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
         for key in shown:
             value, (low, high) = part.scores.get(key, math.nan), part.intervals.get(key, (math.nan,) * 2)
             ends = ends_text(low, high)
+            if math.isnan(low) and result.settings.resamples and QUESTION_RATE.match(key):
+                ends = f" [{TOO_FEW}]"
             verdict = _verdict(result, key, value, high, part) or _few(part, key)
             if key in other:
                 cells += [f"{count or 0:,}" for count in _rests_on(part, key)[: 1 + grouped]]
             cells.append("–" if math.isnan(value) else f"{value:.3f}{ends}{verdict}")
         rows[f"{part.attribute} = {part.value or '(missing)'}"] = cells
     return heads, rows
+
+
+def _question_head(result: EvaluationResult, key: str) -> str:
+    """The head of a rate of a question; empty for what is no such rate, or only in `metrics.json`.
+
+    Rates at the operating point are shown if one was asked for.
+    """
+    rate = QUESTION_RATE.match(key)
+    if rate is None or rate[3] not in ("sensitivity", "specificity"):
+        return ""
+    if rate[2] == "decision":
+        return f"{rate[1]}: {metric_name(rate[3])}"
+    chosen = "operating_point" in result.settings.options.get("node-scores", {})
+    return f"{rate[1]}: {metric_name(rate[3])} at the operating point" if chosen else ""
 
 
 def _tested(part: AttributeResult) -> tuple[int, int | None]:

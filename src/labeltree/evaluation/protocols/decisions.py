@@ -32,7 +32,12 @@ from labeltree.decisions.promise_samples import CLASSIFIER, EPOCH, PromiseSample
 from labeltree.errors import DataError
 from labeltree.evaluation.protocol_registry import ProtocolResult, register
 from labeltree.evaluation.sample_columns import Column
-from labeltree.evaluation.scored_samples import class_scores, fit_rule_to_rows, split_for_calibration
+from labeltree.evaluation.scored_samples import (
+    class_scores,
+    fit_rule_to_rows,
+    split_for_calibration,
+    stored_rule,
+)
 from labeltree.evaluation.search_and_answer_columns import Inputs
 from labeltree.evaluation.statistics import Statistic
 from labeltree.taxonomy import Taxonomy
@@ -84,14 +89,25 @@ class DecisionOptions:
     options=DecisionOptions,
 )
 def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
-    """Fit a classifier, calibrate it on validation samples, and measure its answers to the test samples."""
+    """Fit a classifier, calibrate it on validation samples, and measure its answers to the test samples.
+
+    A run that was calibrated on samples from elsewhere is measured with the rule by which it answers.
+    """
     tree, table = inputs.judging.tree, inputs.standard_table
     held, tested, notes = split_for_calibration(inputs)
     scorer, said = class_scores(inputs, options.classifier)
     notes = [*notes, said]
     classes = ClassNodes(scorer.classes, tree)
-    rule = fit_rule_to_rows(inputs, scorer, held, calibration=options.calibration, descent=options.descent)
-    notes.append(_rests_on(inputs, rule, held).sentence)
+    usual = (options.calibration, options.descent) == (DecisionOptions.calibration, DecisionOptions.descent)
+    stored = stored_rule(inputs, options.classifier) if usual else None
+    if stored is None:
+        rule = fit_rule_to_rows(
+            inputs, scorer, held, calibration=options.calibration, descent=options.descent
+        )
+        rests_on = _rests_on(inputs, rule, held)
+    else:
+        rule, rests_on, tested, notes = stored.rule, stored.rests_on, inputs.samples.test, [said]
+    notes.append(rests_on.sentence)
     if rule.check is not None:
         notes.append(rule.check.sentence)
     scores = scorer(table.rows(tested))
@@ -109,7 +125,8 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
     result.counts.update(rule.counts | {"test samples answered": int(judged.sum())})
     if table.groups is not None:
         groups = table.groups[judged_rows]
-        result.counts["groups for the thresholds"] = rule.fitted.num_groups
+        if rule.fitted.groups is not None:
+            result.counts["groups for the thresholds"] = rule.fitted.num_groups
         result.counts["groups of test samples answered"] = count_groups(groups, len(groups))
     result.notes.extend(notes + sentences)
     if unlearned := _unlearned(truth, classes, tree):

@@ -38,7 +38,12 @@ from labeltree.decisions.heuristics import (
 from labeltree.errors import DataError
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.sample_columns import Column
-from labeltree.evaluation.scored_samples import class_scores, fit_rule_to_rows, split_for_calibration
+from labeltree.evaluation.scored_samples import (
+    class_scores,
+    fit_rule_to_rows,
+    split_for_calibration,
+    stored_rule,
+)
 from labeltree.evaluation.statistics import Statistic
 from labeltree.metrics.catalogue import metric_name
 from labeltree.metrics.functional import hierarchical_f1
@@ -105,7 +110,13 @@ def decoding(inputs: Inputs, options: DecodingOptions) -> ProtocolResult:
     held, tested, notes = split_for_calibration(inputs)
     scorer, said = class_scores(inputs, options.classifier)
     classes = ClassNodes(scorer.classes, tree)
-    rule = fit_rule_to_rows(inputs, scorer, held, calibration=options.calibration)
+    usual = options.calibration == DecodingOptions.calibration
+    stored = stored_rule(inputs, options.classifier) if usual else None
+    if stored is None:
+        rule = fit_rule_to_rows(inputs, scorer, held, calibration=options.calibration)
+    else:
+        rule = stored.rule
+        notes.append(stored.rests_on.sentence)
     held, tested = (rows[classes.judges(inputs.nodes[rows])] for rows in (held, tested))
     if not len(tested):
         raise DataError("no test sample has a label that decides about answers")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -49,7 +51,14 @@ from labeltree.metrics.functional.pool_groups import Aggregation, in_conflict
 from labeltree.runs.table_file_columns import number_groups
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
-__all__ = ["QUESTION_COUNTS", "NodeScoresOptions", "node_scores_protocol"]
+__all__ = [
+    "CONFLICTING",
+    "POINT_COUNTS",
+    "QUESTION_COUNTS",
+    "NodeScoresOptions",
+    "node_scores_protocol",
+    "say_operating_point",
+]
 
 QUESTION_COUNTS = (
     "positive",
@@ -59,6 +68,11 @@ QUESTION_COUNTS = (
     "label too coarse to tell",
 )
 """The numbers of test cases that a question's counts say, each after the question and a colon."""
+
+POINT_COUNTS = ("positive and found at the operating point", "negative and cleared at the operating point")
+"""The same of the decision at the operating point."""
+CONFLICTING = "left out of single nodes: labels contradict each other"
+"""The number of test groups without a single diagnosis, in the counts of the protocol."""
 
 _HELD_OUT = 5  # number of folds, one of which is held out if there are no validation samples
 
@@ -287,6 +301,10 @@ def _measure(
             cases = [part.together(classes, inputs, options, "", notes, question) for part in samples]
         asked[question.name] = question.judge(cases[0], cases[1], inputs, options, answered, notes)
     result, nodes = _judge(held, test, judge, classes, inputs, options)
+    if options.per != "sample":
+        units = inputs.table.units(options.per)[samples[1].rows].numpy()
+        left_out = len(np.unique(number_groups(units))) - len(test.rows)
+        result.counts[f"test {options.per}s {CONFLICTING}"] = left_out
     ranked = ("auroc", "average_precision"), test.rows, test.values, test.target
     result.statistics.extend(ranking_statistic(*ranked, classes, nodes.told))
     if not result.statistics and TOO_MANY_NOTE not in notes:
@@ -331,6 +349,26 @@ def _judge(
     result.by_node["positives"] = nodes.named(nodes.positives.double())
     result.by_node["negatives"] = nodes.named(nodes.negatives.double())
     return result, nodes
+
+
+def say_operating_point(name: str, thresholds: Sequence[float], chosen: object) -> str:
+    """The threshold of a question in words; in a cross-validation that of each fold.
+
+    Args:
+        name: Of the question.
+        thresholds: One, or one for each fold; NaN where there was none to choose.
+        chosen: The option `operating_point`.
+    """
+    rule = "Youden's index" if chosen == "youden" else f"a sensitivity of {float(str(chosen)):g}"
+    texts = ["none" if math.isnan(each) else f"{each:.4g}" for each in thresholds]
+    if len(texts) == 1:
+        return (
+            f"{name}: the operating point, by {rule} on validation samples, is a probability of {texts[0]}."
+        )
+    return (
+        f"{name}: the operating points, by {rule} on the validation samples of each fold, are probabilities "
+        f"of {', '.join(texts)}; each sample is judged at that of the fold that tested it."
+    )
 
 
 def _say_judged(answered: AnswerProbabilities, options: NodeScoresOptions) -> str:
@@ -422,7 +460,7 @@ class _Question:
         scores, _ = _judge(held, test, tree, torch.tensor([node, other]), inputs, options)
         result = ProtocolResult("")
         for key, values in scores.by_node.items():
-            if key not in ("positives", "negatives", "point_threshold"):
+            if key not in ("positives", "negatives"):
                 result.scores[key] = values["in"]
                 if "in" in scores.node_intervals.get(key, {}):
                     result.intervals[key] = scores.node_intervals[key]["in"]
@@ -432,7 +470,15 @@ class _Question:
         missed, left = int((~said & truth & known).sum()), int((~said & ~truth & known).sum())
         what = "sample" if options.per == "sample" else options.per
         undecided = len(test.target) - int(known.sum())
-        result.columns.extend(self._rates(said, truth, known, test.rows))
+        cutoff = result.scores["point_threshold"]
+        above = test.values[:, 0] >= cutoff  # nothing is above NaN, of which there are no rates
+        result.columns.extend(self._rates("decision", said, truth, known, test.rows))
+        chosen = known & (not math.isnan(cutoff))
+        result.columns.extend(self._rates("point", above, truth, chosen, test.rows))
+        if not math.isnan(cutoff):
+            numbers_at = int((above & truth & known).sum()), int((~above & ~truth & known).sum())
+            result.counts.update(zip((f"{self.name}: {of}" for of in POINT_COUNTS), numbers_at, strict=True))
+            notes.append(say_operating_point(self.name, [cutoff], options.operating_point))
         numbers = right + missed, right, left + wrong, left, undecided
         result.counts.update(zip((f"{self.name}: {of}" for of in QUESTION_COUNTS), numbers, strict=True))
         own = not answered.by_probabilities and options.per == "sample"
@@ -458,8 +504,8 @@ class _Question:
             notes.append(f"{self.name}: without positive and negative cases no rate can be compared.")
         return result
 
-    def _rates(self, said: Tensor, truth: Tensor, known: Tensor, rows: Tensor) -> list[Column]:
-        """The rates of the decision as means over cases, for comparisons and cross-validations."""
+    def _rates(self, kind: str, said: Tensor, truth: Tensor, known: Tensor, rows: Tensor) -> list[Column]:
+        """The rates of a decision as means over cases, for comparisons and cross-validations."""
         cases = {
             "sensitivity": (said, truth),
             "specificity": (~said, ~truth),
@@ -468,7 +514,7 @@ class _Question:
         }
         return [
             Column(
-                f"decision_{name}", right.double().masked_fill(~(known & counted), torch.nan), rows, kind=None
+                f"{kind}_{name}", right.double().masked_fill(~(known & counted), torch.nan), rows, kind=None
             )
             for name, (right, counted) in cases.items()
         ]

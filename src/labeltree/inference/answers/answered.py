@@ -41,7 +41,7 @@ class Answered:
         taxonomy: Taxonomy of the answers.
         asked: Description of the required coverage or cost.
         labels: (n,) true nodes, if the answers are compared with labels.
-        judged: (n,) bool, True where the label decides whether an answer is right.
+        judged: (n,) bool, True where the label decides whether an answer is right, and the sample is new.
         skipped: Maps positions in `samples` to the reason why that sample could not be read.
         classifier: a sentence that names the classifier.
         rests_on: a sentence on the samples that the promised coverage rests on.
@@ -57,6 +57,8 @@ class Answered:
         given: The columns of the table whose rows were answered for, a row for each of `samples`; None if it
             was no table.
         one_each: Whether no row of that table has several samples.
+        seen: (n,) bool, True where the sample (of a group, one of its samples) is of training or calibration,
+            so that its answer measures nothing; None if that was not looked up.
     """
 
     samples: list[str]
@@ -76,6 +78,7 @@ class Answered:
     called_unknown: CalledUnknown | None = None
     given: GivenColumns | None = None
     one_each: bool = True
+    seen: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -190,13 +193,20 @@ class Answered:
             said += f"; {none} got none (nothing is sure enough)"
         if self.answers.unknown is not None and (count := int(self.answers.unknown.sum())):
             said += f"; {_unknown(count, form)}"
+        seen = 0 if self.seen is None else int(self.seen.sum())
+        if seen:
+            said += f"; {_seen(seen, n)}"
         if self.labels is None or self.judged is None or not bool(self.judged.any()):
             return said
-        judged = int(self.judged.sum())
+        judged, others = int(self.judged.sum()), n - seen
         scores = answer_scores(self.answers.nodes[self.judged], self.labels[self.judged], self.taxonomy)
-        of = f"of the {judged} whose label is known" if judged > 1 else "of the one whose label is known"
-        if judged < n:
-            of += f" (of {n - judged} it is missing or too coarse)"
+        if seen:
+            which = "other one" if judged == 1 else f"{judged} others"
+        else:
+            which = "one" if judged == 1 else f"{judged}"
+        of = f"of the {which} whose label is known"
+        if judged < others:
+            of += f" (of {others - judged} it is missing or too coarse)"
         held = f"{scores['coverage']:.2%} hold the truth"
         if 0 < scores["root"] < 1:
             held += f" ({scores['accuracy_below_root']:.2%} without those that got none, which are not wrong)"
@@ -206,6 +216,14 @@ class Answered:
             f"{said}; {of}, {held}, at a mean depth of {scores['depth']:.2f} "
             f"(labels: {scores['true_depth']:.2f})"
         )
+
+
+def _seen(count: int, n: int) -> str:
+    """How many answers are for samples of training or calibration, and what that means."""
+    known = "of samples of training or calibration"
+    if count == n:
+        return f"all are {known}, so nothing can be measured on them"
+    return f"{count:,} of all {n:,} are {known}: left out of what is measured"
 
 
 def _unknown(count: int, form: AnswerFormat) -> str:

@@ -87,7 +87,9 @@ def answer_by_names(options: ZeroShotOptions, taxonomy: Taxonomy) -> Answered:
     """
     space = open_name_space(options.encoder)
     by_name = NameClassifier.of(taxonomy, space, options.template)
-    rule = None if options.calibrate is None else _calibrated(by_name, options.calibrate)
+    rule, known = (None, frozenset[bytes]())
+    if options.calibrate is not None:
+        rule, known = _calibrated(by_name, options.calibrate)
     promise = Promise(options.coverage)
     if rule is not None:
         rule.bars(promise)  # too few samples are refused before others are read
@@ -99,17 +101,22 @@ def answer_by_names(options: ZeroShotOptions, taxonomy: Taxonomy) -> Answered:
         answers = _guesses(scores, by_name.classes, options.top)
     else:
         answers = rule.answer(scores, promise, top=options.top)
-    labels = source.nodes if options.labelled and source is not None else None
+    labels = judged = seen = None
+    if options.labelled and source is not None:
+        labels, digests = source.nodes, source.sample_digests() if known else ()
+        seen = torch.tensor([row.tobytes() in known for row in digests] or [False] * len(labels))
+        judged = by_name.classes.judges(labels) & ~seen
     return Answered(
         named.names,
         answers,
         taxonomy,
         asked,
         labels,
-        None if labels is None else by_name.classes.judges(labels),
+        judged,
         named.skipped,
         given=named.given,
         one_each=named.one_each,
+        seen=seen,
         classifier=_sentence(by_name, scores, labels),
         rests_on=_rests_on(rule, options),
         about={
@@ -162,15 +169,16 @@ def _guesses(scores: Tensor, classes: ClassNodes, top: int) -> Answers:
     )
 
 
-def _calibrated(by_name: NameClassifier, data: str | Path) -> DecisionRule:
-    """The rule that answers, fitted to labelled samples."""
+def _calibrated(by_name: NameClassifier, data: str | Path) -> tuple[DecisionRule, frozenset[bytes]]:
+    """The rule that answers, fitted to labelled samples, and the digests of these."""
     taxonomy = by_name.classes.taxonomy
     assert isinstance(taxonomy, Taxonomy)
     source = _open(data, by_name.space, taxonomy, labelled=True)
     source = source.subset((source.nodes > 0).nonzero()[:, 0])
     if not len(source):
         raise DataError(f"no sample of '{data}' has a label to calibrate on")
-    return fit_rule(by_name.scores(source), source.nodes, by_name.classes, groups=source.groups)
+    rule = fit_rule(by_name.scores(source), source.nodes, by_name.classes, groups=source.groups)
+    return rule, frozenset(row.tobytes() for row in source.sample_digests())
 
 
 def _samples(options: ZeroShotOptions, space: NameSpace, taxonomy: Taxonomy) -> NamedSamples:

@@ -16,8 +16,8 @@ from labeltree.data.column_roles import NO_COLUMN
 from labeltree.decisions.kept_promises import calibrated_units, is_kept, may_be_kept
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.fewest_samples import FEW_CASES, TOO_FEW, says_nothing
-from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
-from labeltree.evaluation.result import Bounds
+from labeltree.evaluation.protocols.nodes_as_tests import POINT_COUNTS, QUESTION_COUNTS
+from labeltree.evaluation.result import Bounds, ProtocolResult
 from labeltree.report.charts.tree_colours import main_branches, name_branches
 from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
@@ -53,13 +53,14 @@ class Rate:
 
 @dataclass(frozen=True)
 class QuestionPanel:
-    """A named set of nodes judged as one test."""
+    """A named set of nodes judged as one test; `point` says its operating point and the rates there."""
 
     name: str
     nodes: str
     cases: str
     rates: list[Rate]
     warnings: list[str]
+    point: str = ""
 
 
 @dataclass(frozen=True)
@@ -170,8 +171,28 @@ def question_panels(result: EvaluationResult, sample: str, group: str = "group")
         missing = f"{name}: no interval of "
         lacking = (note for note in node_scores.notes if note.startswith(missing))
         warnings += [note.removeprefix(missing).join(("No interval of ", "")) for note in lacking]
-        panels.append(QuestionPanel(name, shown, tested, rates, warnings))
+        panels.append(QuestionPanel(name, shown, tested, rates, warnings, _say_point(name, node_scores)))
     return panels
+
+
+def _say_point(name: str, node_scores: ProtocolResult) -> str:
+    """The operating point of a question, and sensitivity and specificity there; empty in older results."""
+    start = f"{name}: the operating point"
+    said = next((note for note in node_scores.notes if note.startswith(start)), "")
+    if not said:
+        return ""
+    counts = node_scores.counts
+    right = [counts.get(f"{name}: {of}") for of in POINT_COUNTS]
+    of = [counts.get(f"{name}: {QUESTION_COUNTS[at]}") for at in (0, 2)]
+    rates = []
+    for key, hit, count in zip(("sensitivity", "specificity"), right, of, strict=True):
+        value, ends = _score(name, f"point_{key}", node_scores.scores, node_scores.intervals)
+        if not math.isnan(value):
+            within = "" if None in (hit, count) else f"{hit:,} of {count:,}"
+            within = ", ".join(filter(None, [within, _range(*ends)]))
+            rates.append(f"{key} {percent(value)}" + (f" ({within})" if within else ""))
+    said = said.removeprefix(f"{name}: ")
+    return f"{said[0].upper()}{said[1:]}" + (f" There: {', '.join(rates)}." if rates else "")
 
 
 def _units_of(result: EvaluationResult) -> str:

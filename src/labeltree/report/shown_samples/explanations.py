@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,15 +94,17 @@ def explain_samples(
     tested, labels = table.rows(test), table.nodes[test]
     scores = scorer(tested)
     probabilities, answers, promised = torch.softmax(scores.double(), 1), None, False
-    held = promise_rows(table)
+    held, stored = promise_rows(table), result.classifiers.calibrated
+    rule = None if stored is None else stored.rule
     if (
-        len(held)
+        rule is None
+        and len(held)
         and not bool(torch.isin(held, chosen.train).any())
         and chosen.split not in ("val", "train", CALIB)
     ):
         held = stratified_subsample(held, table.nodes[held], _CONSIDERED, seed)
         groups = None if table.groups is None else table.groups[held]
-        try:
+        with suppress(DataError):  # too few samples to calibrate on: nothing is promised
             rule = fit_rule(
                 scorer(table.rows(held)),
                 table.nodes[held],
@@ -110,10 +113,10 @@ def explain_samples(
                 seed=seed,
                 for_probabilities=kept_for_probabilities(table.rows(held)),
             )
+    if rule is not None:
+        with suppress(DataError):
             answers = rule.answer(scores, Promise(_COVERAGE), top=1).nodes
             probabilities, promised = rule.probabilities(scores), True
-        except DataError:
-            pass  # too few samples to calibrate on: nothing is promised
     likely = scorer.classes[probabilities.argmax(1)]
     paths = find_paths(probabilities, classes)
     if answers is None:

@@ -1,0 +1,192 @@
+"""Samples that a run was trained, calibrated or extended with say nothing of how well it answers."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import labeltree as lt
+from labeltree.cli.main import main
+from labeltree.inference.named_samples import seen_in_training, seen_since_training
+from labeltree.runs import RunFolder
+
+LABELS = ("benign/naevus", "benign/keratosis", "malignant/melanoma", "malignant/carcinoma")
+CENTRES = np.random.default_rng(0).normal(size=(4, 8))
+
+
+def patients(name: str, count: int, seed: int, labels: tuple[str, ...] = LABELS) -> pd.DataFrame:
+    """Three vectors of every patient, with an id each."""
+    rng, rows = np.random.default_rng(seed), []
+    for patient in range(count):
+        kind = int(rng.integers(len(labels)))
+        for number in range(3):
+            vector = {f"v{at}": value for at, value in enumerate(CENTRES[kind] + rng.normal(size=8))}
+            who = f"{name}{patient}"
+            rows.append({"id": f"{who}-{number}", "patient": who, "label": labels[kind], **vector})
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on own samples, and tables of others."""
+    home = tmp_path_factory.mktemp("home")
+    for name, count, seed in (("own", 100, 1), ("new", 40, 2), ("third", 40, 3)):
+        patients(name, count, seed).to_csv(home / f"{name}.csv", index=False)
+    own, new = pd.read_csv(home / "own.csv"), pd.read_csv(home / "new.csv")
+    pd.concat([own[:60], new]).to_csv(home / "mixed.csv", index=False)
+    lt.train(
+        home / "own.csv", out=home / "run", progress_bar=False, val=0.3, table={"group_column": "patient"}
+    )
+    return home
+
+
+@pytest.fixture
+def copied(home: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Copy the run of `home`."""
+    return lambda: Path(shutil.copytree(home / "run", tmp_path / "run"))
+
+
+def taught(run: Path, rows: slice) -> int:
+    """How many of some of the run's own samples are not of its test split."""
+    record = RunFolder(run).load_samples()
+    split = dict(zip(record.ids, record.split, strict=True))
+    return sum(split[name] != "test" for name in pd.read_csv(run.parent / "own.csv")["id"][rows])
+
+
+def test_answers_to_own_samples_certify_nothing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = lt.load(home / "run")
+    known = model.predict(data=home / "new.csv", labelled=True)
+    assert known.seen is not None
+    assert not known.seen.any()
+    mixed, count = model.predict(data=home / "mixed.csv", labelled=True), taught(home / "run", slice(60))
+    assert mixed.seen is not None
+    assert mixed.judged is not None
+    assert int(mixed.seen.sum()) == count
+    assert int(mixed.judged.sum()) == 180 - count
+    assert mixed.coverage is not None
+    assert mixed.coverage.whole.samples == 180 - count
+    said = f"{count} of all 180 are of samples of training or calibration: left out of what"
+    assert said in mixed.sentence()
+    assert f"of the {180 - count} others whose label is known" in mixed.sentence()
+    assert len(mixed) == 180, "they are answered all the same"
+    assert main(["predict", str(home / "run"), "--split", "val", "--out", str(home / "val.csv")]) == 0
+    said = capsys.readouterr().err
+    assert "of training or calibration, so nothing can be measured on them" in said
+    assert "promised" not in said
+    assert "hold the truth" not in said
+    assert main(["predict", str(home / "run"), "--split", "test", "--out", str(home / "test.csv")]) == 0
+    assert "of training or calibration" not in (said := capsys.readouterr().err)
+    assert "found:" in said
+
+
+def test_a_group_with_one_sample_of_training_is_known(home: Path) -> None:
+    answered = lt.load(home / "run").predict(
+        data=home / "mixed.csv", labelled=True, per="group", coverage=0.5
+    )
+    assert answered.seen is not None
+    groups = [name for name, seen in zip(answered.samples, answered.seen.tolist(), strict=True) if seen]
+    record = RunFolder(home / "run").load_samples()
+    split = {name.partition("-")[0]: split for name, split in zip(record.ids, record.split, strict=True)}
+    assert groups == [name for name in answered.samples if split.get(name, "test") != "test"] != []
+    assert answered.judged is not None
+    assert int(answered.judged.sum()) == len(answered) - len(groups)
+
+
+def test_ids_tell_samples_whose_content_has_changed(home: Path, tmp_path: Path) -> None:
+    run, own = lt.load(home / "run").run, pd.read_csv(home / "own.csv")
+
+    def seen(table: pd.DataFrame) -> list[bool]:
+        table.to_csv(tmp_path / "table.csv", index=False)
+        found: list[bool] = seen_in_training(run, lt.open_data(tmp_path / "table.csv")).tolist()
+        return found
+
+    plain, rounded = seen(own), own.copy()
+    rounded.loc[::5, "v0"] += 0.01
+    assert seen(rounded) == plain
+    assert 200 < sum(plain) < 300
+    assert seen(rounded.drop(columns="id")) == [each and row % 5 > 0 for row, each in enumerate(plain)]
+    others = pd.read_csv(home / "new.csv")
+    others["id"] = own["id"][: len(others)]
+    assert not any(seen(others)), "other samples of the same names"
+
+
+def test_samples_of_calibration_certify_nothing(home: Path, copied: Callable[..., Path]) -> None:
+    run = copied()
+    lt.calibrate(run, data=home / "new.csv")
+    answered = lt.load(run).predict(data=home / "mixed.csv", labelled=True)
+    assert answered.seen is not None
+    assert int(answered.seen.sum()) == 120 + taught(home / "run", slice(60))
+    alone = lt.load(run).predict(data=home / "new.csv", labelled=True)
+    assert alone.coverage is None
+    assert "nothing can be measured" in alone.sentence()
+    assert alone.drift is None
+    lt.calibrate(run)
+    again = lt.load(run).predict(data=home / "new.csv", labelled=True)
+    assert again.coverage is not None
+    assert again.seen is not None
+    assert not again.seen.any()
+
+
+def test_an_exported_model_has_no_digests(home: Path, copied: Callable[..., Path], tmp_path: Path) -> None:
+    run = copied()
+    lt.calibrate(run, data=home / "new.csv")
+    lt.export(run, tmp_path / "model", with_reference=True)
+    source = lt.open_data(home / "new.csv")
+    assert seen_since_training(lt.load(run).run, source).all()
+    assert not seen_since_training(lt.load(tmp_path / "model").run, source).any()
+
+
+def test_samples_of_an_extension_certify_nothing(
+    home: Path, copied: Callable[..., Path], tmp_path: Path
+) -> None:
+    run, table = copied(), tmp_path / "more.csv"
+    patients("more", 30, 9, ("benign/wart",)).to_csv(table, index=False)
+    lt.extend(run, table)
+    answered = lt.load(run).predict(data=table, labelled=True)
+    assert answered.seen is not None
+    assert answered.seen.all()
+    assert answered.coverage is None
+
+
+def test_evaluation_speaks_of_the_calibration_that_answers(home: Path, copied: Callable[..., Path]) -> None:
+    run = copied()
+    settings: dict[str, Any] = {"resamples": 0, "protocols": ["decisions", "decoding"]}
+
+    def notes(**options: Any) -> tuple[str, dict[str, Any], list[str]]:
+        result = lt.evaluate(run, **settings, **options).result
+        decisions = result.main.protocols["decisions"]
+        return " ".join(decisions.notes), decisions.scores, result.cautions
+
+    before = notes(data=home / "third.csv")[0]
+    assert "validation samples" in before
+    assert "'new'" not in before
+    lt.calibrate(run, data=home / "new.csv")
+    for where in ({"data": home / "third.csv"}, {}):
+        said, scores, cautions = notes(**where)
+        assert "of 'new'." in said
+        assert "Coverage is calibrated on" in said
+        assert "are 30 labelled" not in said
+        assert not any("calibrated or extended" in each for each in cautions)
+    said, scores, cautions = notes(data=home / "third.csv")
+    answered = lt.load(run).predict(data=home / "third.csv", labelled=True)
+    assert answered.coverage is not None
+    assert scores["coverage_at_0.9"] == pytest.approx(answered.coverage.whole.share), "as predict answers"
+    said, scores, cautions = notes(data=home / "new.csv")
+    assert any(
+        each.startswith("120 of these samples are among those that the run was cal") for each in cautions
+    )
+    assert not any("from which nothing was learned" in each for each in cautions)
+    assert not any("two-sample test" in each or "are made so that" in each for each in cautions)
+
+
+def test_own_test_samples_of_a_calibration_are_told(home: Path, copied: Callable[..., Path]) -> None:
+    run = copied()
+    lt.calibrate(run, data=home / "own.csv")
+    cautions = lt.evaluate(run, resamples=0).result.cautions
+    assert any("among those that the run was calibrated or extended with" in each for each in cautions)
