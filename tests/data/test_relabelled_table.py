@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import openpyxl
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +10,8 @@ import labeltree as lt
 from labeltree.data.tables.relabelled_table import RelabelledTable, relabel_table
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+
+openpyxl = pytest.importorskip("openpyxl")
 
 OLD = Taxonomy.from_paths(
     ["birds/Parus/major", "birds/Parus/blue", "birds/Finch/green", "birds/Finch/spinus", "birds/Crow/carrion"]
@@ -68,7 +69,7 @@ def test_what_a_person_decides_stays_and_is_said(tmp_path: Path) -> None:
     assert out.read_text().splitlines() == [
         "id\tlabel\tto decide",
         "1\tFinch\tsplit: birds/Chloris or birds/Spinus",
-        "2\tcarrion\tremoved; the class above it is birds/Crow",
+        "2\tcarrion\tremoved: the class above it is birds/Crow",
         "3\tdodo\tneither version has 'dodo'",
         "4\tmajor\t",
         "5\tblue tit\t",
@@ -188,3 +189,14 @@ def test_merged_cells_become_one_new_value(tmp_path: Path) -> None:
     book.save(path)
     with pytest.raises(DataError, match="A3:A4 are merged, and no longer equal"):
         relabelled(path)
+
+
+def test_a_class_below_a_split_one_says_its_parts(tmp_path: Path) -> None:
+    old = Taxonomy.from_paths(["mallard/drake", "mallard/hen", "owl"])
+    new = Taxonomy.from_paths(["north", "south", "owl"])
+    split = TaxonomyMapping(
+        old, new, [(0,), (new.find("north"), new.find("south")), (), (), (new.find("owl"),)]
+    )
+    (tmp_path / "labels.csv").write_text("id,label\n1,drake\n2,owl\n")
+    relabel_table(tmp_path / "labels.csv", tmp_path / "new.csv", split)
+    assert "1,drake,removed: mallard was split into north or south" in (tmp_path / "new.csv").read_text()

@@ -81,12 +81,12 @@ class _Labels:
         self._gone: list[bool] = mapping.removed.tolist()
         self._finders = {id(tree): LabelFinder(tree) for tree in (self.old, self.new)}
 
-    def of_cell(self, text: str, separator: str | None, between: str | None) -> _Outcome:
+    def move_cell(self, text: str, separator: str | None, between: str | None) -> _Outcome:
         """What became of a cell, which holds a name or a path, or several labels with `between` them."""
         if between is None or between not in text:
-            return self._of_label(text, separator)
+            return self._move_label(text, separator)
         parts = text.split(between)
-        outcomes = [self._of_label(part.strip(), separator) for part in parts]
+        outcomes = [self._move_label(part.strip(), separator) for part in parts]
         waiting = next((one for one in outcomes if one.kind), None)
         if waiting is not None:
             return waiting
@@ -101,7 +101,7 @@ class _Labels:
             return _Outcome((between.join(names),))
         return _Outcome((f"{between}{' ' * (between + ' ' in text)}".join(once),))
 
-    def _of_label(self, text: str, separator: str | None) -> _Outcome:
+    def _move_label(self, text: str, separator: str | None) -> _Outcome:
         if plain_name(text) in PLACEHOLDERS:
             return _STAYS
         mark, nodes = self._read(text, separator, self.old)
@@ -132,7 +132,7 @@ class _Labels:
             return "", []
         return crumbs[0], tree.candidates(join_path(_CRUMBS.split(text)))
 
-    def of_levels(self, cells: Sequence[str]) -> _Outcome:
+    def move_levels(self, cells: Sequence[str]) -> _Outcome:
         """What became of a label whose names stand in a column each, coarse to fine."""
         filled = [place for place, text in enumerate(cells) if text]
         names = [cells[place] for place in filled]
@@ -146,7 +146,7 @@ class _Labels:
         there = self.new.path(self.mapping.targets[node][0])
         if there == path:
             return _STAYS
-        depths = {place - _depth_of(names, path)[number] for number, place in enumerate(filled)}
+        depths = {place - _place_names(names, path)[number] for number, place in enumerate(filled)}
         above = -depths.pop() if len(depths) == 1 else None
         if above is None or not above < len(there) <= above + len(cells):
             return _Outcome(None, "no column", f"it is {join_path(there)}, for which there is no place here")
@@ -162,12 +162,19 @@ class _Labels:
         if self._exact[node]:
             return None
         if self._gone[node]:
+            higher = int(self.old.numbering.main_parent[node])
+            while self._gone[higher]:
+                higher = int(self.old.numbering.main_parent[higher])
+            parts = self.mapping.targets[higher]
+            if len(parts) > 1:
+                what = f"{self.old.path_name(higher)} was split into {_either(self.new, parts)}"
+                return _Outcome(None, "removed", f"removed: {what}")
             above = self.new.path_name(int(self.mapping.nodes[node])) or "/"
-            return _Outcome(None, "removed", f"removed; the class above it is {above}")
+            return _Outcome(None, "removed", f"removed: the class above it is {above}")
         return _Outcome(None, "split", f"split: {_either(self.new, self.mapping.targets[node])}")
 
 
-def _depth_of(names: Sequence[str], path: Sequence[str]) -> list[int]:
+def _place_names(names: Sequence[str], path: Sequence[str]) -> list[int]:
     """The place of each name, which stand there in this order, on a path."""
     places: list[int] = []
     for name in names:
@@ -236,9 +243,9 @@ def relabel_table(
     for codes in dict.fromkeys(of_rows):
         texts = [column.texts[code] if code >= 0 else "" for code, column in zip(codes, cells, strict=True)]
         if len(cells) > 1:
-            outcomes[codes] = labels.of_levels(texts)
+            outcomes[codes] = labels.move_levels(texts)
         elif texts[0]:
-            outcomes[codes] = labels.of_cell(texts[0], separator, label_separator)
+            outcomes[codes] = labels.move_cell(texts[0], separator, label_separator)
         else:
             outcomes[codes] = _STAYS
     done = [outcomes[codes] for codes in of_rows]
@@ -247,7 +254,7 @@ def relabel_table(
     if len(done) > empty and sum(one.kind == "unknown" for one in done) == len(done) - empty:
         raise DataError(
             f"{table}: no label in {' > '.join(chosen.columns)} is in either version, such as "
-            f"{some([_text_of(codes, cells) for codes in strange], 3)}; name the columns of the labels, "
+            f"{some([_join_texts(codes, cells) for codes in strange], 3)}; name the columns of the labels, "
             "--table.label_columns NAME"
         )
     new: dict[str, dict[int, str]] = {
@@ -264,11 +271,11 @@ def relabel_table(
         kept=len(done) - changed - len(kinds) - empty,
         unlabelled=empty,
         undecided={kind: kinds.count(kind) for kind in dict.fromkeys(kinds)},
-        unknown=tuple(_text_of(codes, cells) for codes in strange),
+        unknown=tuple(_join_texts(codes, cells) for codes in strange),
         notes=(*table.notes, *chosen.notes),
     )
 
 
-def _text_of(codes: Sequence[int], cells: Sequence[Cells]) -> str:
+def _join_texts(codes: Sequence[int], cells: Sequence[Cells]) -> str:
     """A label as one text, such as an error names."""
     return " > ".join(column.texts[code] for code, column in zip(codes, cells, strict=True) if code >= 0)
