@@ -200,3 +200,25 @@ def test_a_class_below_a_split_one_says_its_parts(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("id,label\n1,drake\n2,owl\n")
     relabel_table(tmp_path / "labels.csv", tmp_path / "new.csv", split)
     assert "1,drake,removed: mallard was split into north or south" in (tmp_path / "new.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "label\nblue\nblue\ngreen\n",
+        "name,label\nx1,blue\nx2,blue\nx3,green\n",
+        "id,bird\n1,blue\n2,blue\n3,green\n",
+    ],
+)
+def test_a_table_of_names_is_counted(tmp_path: Path, text: str) -> None:
+    """It was read as a taxonomy: "a taxonomy without samples", or an error about a column per depth."""
+    OLD.save(tmp_path / "old.json")
+    NEW.save(tmp_path / "new.json")
+    (tmp_path / "labels.csv").write_text(text)
+    old, new = str(tmp_path / "old.json"), str(tmp_path / "new.json")
+    touched = lt.diff_taxonomies(old, new, data=str(tmp_path / "labels.csv")).touched
+    assert touched is not None
+    assert (touched.samples, touched.unmatched) == (3, 0)
+    assert {str(c).split(":")[0]: touched.by(c) for c in lt.diff_taxonomies(old, new).mapping.changes()}[
+        "split"
+    ] == 1

@@ -208,9 +208,12 @@ def review_taxonomy(options: ReviewOptions) -> ReviewedTaxonomy:
 
 
 def _table_labels(
-    data: str, place: str | None, table: Mapping[str, Any] | None
+    data: str, place: str | None, table: Mapping[str, Any] | None, old: Taxonomy
 ) -> tuple[AnyTaxonomy, Tensor] | None:
-    """The labels of a table by settings: those of the run at `place`, and those given; None without any.
+    """The labels of a table by settings: those of the run at `place`, and those given.
+
+    A table without columns of samples, which would be a taxonomy elsewhere, is one of labels, too. None if it
+    is read as any other data.
 
     Raises:
         DataError: If there are settings, but no table.
@@ -227,7 +230,8 @@ def _table_labels(
     is_run = folder is not None and folder.recipe.is_file() and folder.description.is_file()
     if table and not is_table_file(path):
         raise DataError(f"--data '{data}' is no table, and has no settings of one; leave --table.… out")
-    if not is_table_file(path) or not (table or is_run):
+    is_of_labels = _holds_labels_alone(path)
+    if not is_table_file(path) or not (table or is_run or is_of_labels):
         return None
     given = table_settings(table).columns
     settings: dict[str, Any] = {}
@@ -246,10 +250,27 @@ def _table_labels(
         settings["missing_labels"] = recipe.missing_labels or ()
     allowed = inspect.signature(labels_by_settings).parameters
     chosen = {name: value for name, value in {**settings, **given}.items() if name in allowed}
+    if is_of_labels:
+        chosen["known"] = old
     read = labels_by_settings(path, **{name: value for name, value in chosen.items() if value is not None})
     for note in read.notes:
         print(f"labeltree: {note}", file=sys.stderr)
     return read.taxonomy, read.nodes
+
+
+def _holds_labels_alone(path: Path) -> bool:
+    """Whether a file is a table in which no column holds samples, rather than a list or a tree of names."""
+    from labeltree.data import is_data_table
+    from labeltree.file_kinds import is_table_file
+    from labeltree.text_files import split_packed
+
+    other = (".txt", ".json", ".zip")
+    return (
+        path.is_file()
+        and is_table_file(path)
+        and split_packed(path)[0] not in other
+        and not is_data_table(path)
+    )
 
 
 def _between(synonyms_file: Path | None, old: Taxonomy, new: Taxonomy) -> tuple[TaxonomyMapping, list[Guess]]:
@@ -351,7 +372,7 @@ class Touched:
         """
         from labeltree.errors import DataError
 
-        read = _table_labels(data, place, table)
+        read = _table_labels(data, place, table, old)
         taxonomy, nodes = open_labels(data) if read is None else read
         if nodes is None:
             raise DataError(

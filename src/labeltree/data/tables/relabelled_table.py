@@ -12,7 +12,7 @@ from labeltree.data.biology.rank_gaps import LabelFinder
 from labeltree.data.table_columns import Cells, DataTable
 from labeltree.data.table_forms.changed_cells import write_changed
 from labeltree.data.tables.label_columns import find_label_columns
-from labeltree.data.tables.table_samples import sample_columns
+from labeltree.data.tables.table_samples import list_sample_columns
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.taxonomy.naming import join_path, some, split_path
@@ -227,12 +227,7 @@ def relabel_table(
         raise DataError(
             f"{table} has a column '{TO_DECIDE}' already: decide about its rows, and remove the column"
         )
-    try:
-        images, text = sample_columns(table, None, None)
-        taken = {*images, *([] if text is None else [text])}
-    except DataError:
-        taken = set()  # of samples that lie elsewhere
-    chosen = find_label_columns(table, label_columns, taken, taxonomy=mapping.old)
+    chosen = find_label_columns(table, label_columns, list_sample_columns(table), taxonomy=mapping.old)
     if lists := [name for name in chosen.columns if table.holds_lists(name)]:
         raise DataError(
             f"{table}: '{lists[0]}' holds lists; write one text a cell (--table.label_separator ';')"
