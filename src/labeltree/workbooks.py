@@ -19,7 +19,7 @@ from labeltree.text_form import lines_above
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SheetTable", "read_sheet", "require_openpyxl", "sheet_names", "write_workbook"]
+__all__ = ["SheetTable", "change_workbook", "read_sheet", "require_openpyxl", "sheet_names", "write_workbook"]
 
 _UNPACKED = 512 << 20  # bytes of all members
 _DECLARATIONS = 1 << 16  # first bytes of a member in which a document type is sought
@@ -41,12 +41,16 @@ class SheetTable:
         columns: The values of each column: texts, numbers, dates or None.
         numbers: The number of each row in the sheet.
         notes: Sentences on what was left out.
+        header_row: The number of the row of the header.
+        name: Name of the sheet.
     """
 
     header: list[str]
     columns: list[list[Any]]
     numbers: list[int]
     notes: tuple[str, ...]
+    header_row: int = 1
+    name: str = ""
 
     def as_texts(self) -> pa.Table:
         """The table with texts as cells, and names without surrounding white space."""
@@ -190,7 +194,7 @@ def _table(sheet: Any, merged: Merged) -> SheetTable | None:
     if filler.filled:
         named = ", ".join(f"'{header[column]}'" for column in sorted(filler.filled) if column < len(header))
         notes.append(f"merged cells of {named} are read as the same value in each of their rows")
-    return SheetTable(header, columns, numbers, tuple(notes))
+    return SheetTable(header, columns, numbers, tuple(notes), start[above][0], sheet.title)
 
 
 def _rows(sheet: Any, notes: list[str]) -> Iterator[tuple[int, list[Any]]]:
@@ -233,6 +237,63 @@ def _text(value: Any) -> str | None:
     if isinstance(value, datetime.datetime) and value.time() == datetime.time():
         value = value.date()
     return None if value is None else str(value).strip() or None
+
+
+def change_workbook(
+    path: Path,
+    out: Path,
+    changed: Mapping[str, Mapping[int, str]],
+    added: Mapping[str, Sequence[str]],
+    sheet: str | None = None,
+) -> None:
+    """Write a workbook with other texts in some cells of a sheet, and further columns behind its last.
+
+    Other sheets, formulas and formats stay; charts and pictures are lost.
+
+    Args:
+        path: The workbook.
+        out: The new one.
+        changed: By column, the new texts of rows as `read_sheet` counts them.
+        added: The texts of new columns, for every row.
+        sheet: The sheet that is read; None as for `read_sheet`.
+
+    Raises:
+        ImportError: If openpyxl is not installed.
+        ValueError: If it cannot be read, or a cell that changes is merged with others; the message is the
+            reason.
+    """
+    known = read_sheet(path, sheet)
+    from openpyxl import load_workbook
+
+    book = load_workbook(path, keep_vba=path.suffix.lower() == ".xlsm")
+    cells = book[known.name]
+    names = [name.strip() for name in known.header]
+    new: dict[tuple[int, int], str] = {
+        (known.numbers[row], names.index(name) + 1): text
+        for name, texts in changed.items()
+        for row, text in texts.items()
+    }
+    for column, (name, texts) in enumerate(added.items(), len(names) + 1):
+        new[known.header_row, column] = name
+        new |= {(known.numbers[row], column): text for row, text in enumerate(texts) if text}
+    for merged in cells.merged_cells.ranges:
+        first, *others = [place for place in merged.cells if place in new] or [(0, 0)]
+        if first == (0, 0):
+            continue
+        if {new[place] for place in others} - {new[first]} or len(
+            others
+        ) + 1 < merged.max_row - merged.min_row + 1:
+            raise ValueError(f"the cells {merged} are merged, and no longer equal; unmerge them")
+        text = new[first]
+        for place in (first, *others):
+            del new[place]
+        new[merged.min_row, merged.min_col] = text
+    for (row, column), text in new.items():
+        cell = cells.cell(row, column)
+        cell.value = _writable(text) or None
+        if text:
+            cell.data_type = "s"
+    book.save(out)
 
 
 def write_workbook(path: Path, sheets: Mapping[str, tuple[Sequence[str], Sequence[Sequence[Any]]]]) -> None:

@@ -41,4 +41,7 @@ def test_the_page(
                 written = Path("changes.yaml").read_text("utf-8")
                 assert shown(files["changes.yaml"], written), written
             commands += 1
-    assert commands == 5
+        for name, expected in re.findall(r"\$ cat (.*)\n((?:[^$].*\n)*)", text if kind == "console" else ""):
+            assert Path(name).read_text("utf-8") == expected
+            commands += 1
+    assert commands == 7

@@ -511,3 +511,26 @@ def test_a_node_that_became_the_root_is_removed(tmp_path: Path) -> None:
     assert said(mapping)[0] == "remove: a"
     mapping.save(tmp_path / "changes.yaml")
     assert TaxonomyMapping.load(tmp_path / "changes.yaml", old=old, new=new) == mapping
+
+
+def test_children_that_a_split_explains_are_not_listed() -> None:
+    """They were "2 removed, 1 split"; where a child is left, one that is gone is still removed."""
+    old = Taxonomy.from_paths(["birds/mallard/drake/old", "birds/mallard/hen", "birds/owls/barn"])
+    new = Taxonomy.from_paths(["birds/mallard north", "birds/mallard south", "birds/owls/barn"])
+    mapping, guesses = TaxonomyMapping.between(old, new)
+    split = mapping.with_guesses(guesses)
+    said = ["split: birds/mallard -> birds/mallard north, birds/mallard south"]
+    assert [str(change) for change in split.changes()] == said
+    old = Taxonomy.from_paths(["tits/a", "tits/b", "tits/c", "owl"])
+    new = Taxonomy.from_paths(["blue tits/a", "great tits/b", "owl"])
+    assert "remove: tits/c" in map(str, TaxonomyMapping.between(old, new)[0].changes())
+
+
+def test_a_file_of_such_a_split_is_read_again(tmp_path: Path) -> None:
+    old = Taxonomy.from_paths(["birds/mallard/drake", "birds/mallard/hen", "birds/owls/barn"])
+    new = Taxonomy.from_paths(["birds/mallard north", "birds/mallard south", "birds/owls/barn"])
+    mapping, guesses = TaxonomyMapping.between(old, new)
+    split = mapping.with_guesses(guesses)
+    split.save(tmp_path / "changes.yaml")
+    assert TaxonomyMapping.load(tmp_path / "changes.yaml", old=old) == split
+    assert TaxonomyMapping.load(tmp_path / "changes.yaml", new=new).old == old

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from labeltree.data.tables.relabelled_table import RelabelledTable
     from labeltree.taxonomy import AnyTaxonomy, Change, Guess, Taxonomy, TaxonomyMapping
     from labeltree.taxonomy.review_names import Review
 
@@ -59,10 +60,11 @@ class VersionDifference:
 
 @dataclass(frozen=True)
 class AppliedChanges:
-    """A new version of a taxonomy, and the changes that led to it."""
+    """A new version of a taxonomy, the changes that led to it, and what became of a table's labels."""
 
     taxonomy: Taxonomy
     mapping: TaxonomyMapping
+    table: RelabelledTable | None = None
 
 
 @takes(DiffOptions)
@@ -103,18 +105,44 @@ def map_taxonomies(options: MapOptions) -> VersionDifference:
 
 @takes(ApplyOptions)
 def apply_changes(options: ApplyOptions) -> AppliedChanges:
-    """Make the new version of a taxonomy from the changes in a file, and write it.
+    """Make the new version of a taxonomy from a file of changes, and write it, or a table with its labels.
 
     Raises:
         TaxonomyError: If the changes do not fit the old version, or the file that would be written is one of
             those that are read.
+        DataError: If the table cannot be read or written, or has no labels of the old version.
     """
-    refuse_inputs(options.out, options.changes, options.old)
+    inputs = [options.changes, options.old, *([] if options.data is None else [options.data])]
+    refuse_inputs(options.out, *map(str, inputs))
     _refuse_mapping(options.out)
     mapping = _load(options.changes, open_tree(options.old))
+    if options.data is not None:
+        return AppliedChanges(mapping.new, mapping, _relabel(Path(options.data), options, mapping))
     new = mapping.revised(options.release)
     new.save(options.out)
     return AppliedChanges(new, mapping)
+
+
+def _relabel(data: Path, options: ApplyOptions, mapping: TaxonomyMapping) -> RelabelledTable:
+    from labeltree.data.tables.relabelled_table import relabel_table
+    from labeltree.errors import DataError
+    from labeltree.file_kinds import is_table_file
+    from labeltree.inference.named_samples import table_settings
+
+    if not is_table_file(data):
+        raise DataError(f"--data '{data}' is not a table (.csv, .tsv, .xlsx, .jsonl, .parquet); name one")
+    settings = asdict(table_settings(options.table))
+    given = {name: value for name, value in settings.items() if value is not None and value != ()}
+    known = set(inspect.signature(relabel_table).parameters)
+    if idle := [f"--table.{name}" for name in given if name not in known]:
+        raise DataError(
+            f"{', '.join(idle)}: labels are read as they stand; there are only --table.label_columns, "
+            "separator, label_separator, encoding and sheet"
+        )
+    done = relabel_table(data, Path(options.out), mapping, **given)
+    for note in done.notes:
+        print(f"labeltree: {note}", file=sys.stderr)
+    return done
 
 
 @takes(ComposeOptions)
@@ -180,9 +208,12 @@ def review_taxonomy(options: ReviewOptions) -> ReviewedTaxonomy:
 
 
 def _table_labels(
-    data: str, place: str | None, table: Mapping[str, Any] | None
+    data: str, place: str | None, table: Mapping[str, Any] | None, old: Taxonomy
 ) -> tuple[AnyTaxonomy, Tensor] | None:
-    """The labels of a table by settings: those of the run at `place`, and those given; None without any.
+    """The labels of a table by settings: those of the run at `place`, and those given.
+
+    A table without columns of samples, which would be a taxonomy elsewhere, is one of labels, too. None if it
+    is read as any other data.
 
     Raises:
         DataError: If there are settings, but no table.
@@ -199,7 +230,8 @@ def _table_labels(
     is_run = folder is not None and folder.recipe.is_file() and folder.description.is_file()
     if table and not is_table_file(path):
         raise DataError(f"--data '{data}' is no table, and has no settings of one; leave --table.… out")
-    if not is_table_file(path) or not (table or is_run):
+    is_of_labels = _holds_labels_alone(path)
+    if not is_table_file(path) or not (table or is_run or is_of_labels):
         return None
     given = table_settings(table).columns
     settings: dict[str, Any] = {}
@@ -218,10 +250,27 @@ def _table_labels(
         settings["missing_labels"] = recipe.missing_labels or ()
     allowed = inspect.signature(labels_by_settings).parameters
     chosen = {name: value for name, value in {**settings, **given}.items() if name in allowed}
+    if is_of_labels:
+        chosen["known"] = old
     read = labels_by_settings(path, **{name: value for name, value in chosen.items() if value is not None})
     for note in read.notes:
         print(f"labeltree: {note}", file=sys.stderr)
     return read.taxonomy, read.nodes
+
+
+def _holds_labels_alone(path: Path) -> bool:
+    """Whether a file is a table in which no column holds samples, rather than a list or a tree of names."""
+    from labeltree.data import is_data_table
+    from labeltree.file_kinds import is_table_file
+    from labeltree.text_files import split_packed
+
+    other = (".txt", ".json", ".zip")
+    return (
+        path.is_file()
+        and is_table_file(path)
+        and split_packed(path)[0] not in other
+        and not is_data_table(path)
+    )
 
 
 def _between(synonyms_file: Path | None, old: Taxonomy, new: Taxonomy) -> tuple[TaxonomyMapping, list[Guess]]:
@@ -323,7 +372,7 @@ class Touched:
         """
         from labeltree.errors import DataError
 
-        read = _table_labels(data, place, table)
+        read = _table_labels(data, place, table, old)
         taxonomy, nodes = open_labels(data) if read is None else read
         if nodes is None:
             raise DataError(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from labeltree.options.choices import Form, Linkage, NameReading, ProjectionRule, SuspectKind
-from labeltree.options.schema import Option, Options
+from labeltree.options.schema import Option, Options, Place
 from labeltree.options.shared import NO_TABLE, OfSplit, TableSettings
 
 __all__ = [
@@ -305,13 +305,31 @@ class ApplyOptions(Options):
 
     changes: Annotated[Path, Option("the file of changes", metavar="CHANGES", positional=True)]
     old: Old
-    out: Annotated[str, Option("the new version; .json keeps release and history", metavar="FILE")]
+    out: Annotated[
+        str,
+        Option(
+            "the new version, of which .json keeps release and history; or with `data`, the new table",
+            metavar="FILE",
+        ),
+    ]
     _: KW_ONLY
     release: Annotated[
         str | None, Option("what people call the new version, such as 2024", metavar="TEXT")
     ] = None
+    data: Annotated[
+        Place | None,
+        Option(
+            "a table labelled with OLD (.csv, .tsv, .xlsx, .jsonl, .parquet), to be written with the labels "
+            "of the new version",
+            metavar="TABLE",
+        ),
+    ] = None
+    table: TableSettings = None
 
     def check(self) -> None:
+        self.require("data", NO_TABLE, "table")
+        if self.data is not None and self.release is not None:
+            raise self.refusal("`release` is what a taxonomy is called, and `out` is a table; leave it out")
         if self.release is not None and not self.out.casefold().endswith(".json"):
             raise self.refusal(f"only a .json file keeps a release, and `out` is '{self.out}'")
 

@@ -63,10 +63,13 @@ def map_changes(options: MapOptions) -> None:
 
 
 def apply(options: ApplyOptions) -> None:
-    """Make the new version of a taxonomy from the changes."""
+    """Make the new version of a taxonomy from the changes, or a table with its labels."""
     from labeltree.api.taxonomy_versions import apply_changes, version_text
 
     done = apply_changes(options)
+    if done.table is not None:
+        print(f"{done.table}: {options.out}")
+        return
     print(f"{_counted(done.mapping.changes())}; {version_text(done.taxonomy)}: {options.out}")
 
 

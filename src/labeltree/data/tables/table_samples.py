@@ -37,6 +37,7 @@ __all__ = [
     "find_samples",
     "has_ids",
     "image_path",
+    "list_sample_columns",
     "only_addresses",
     "only_vectors",
     "sample_columns",
@@ -328,6 +329,15 @@ def _vectors_beside(table: DataTable) -> list[str]:
         f"the column '{name}' holds vectors and is not read; to read them, set --table.vector_column {name}"
         for name in lists
     ]
+
+
+def list_sample_columns(table: DataTable) -> list[str]:
+    """The columns of images and texts; none if the samples lie elsewhere."""
+    try:
+        images, text = sample_columns(table, None, None)
+    except DataError:
+        return []
+    return [*images, *([] if text is None else [text])]
 
 
 def sample_columns(

@@ -39,6 +39,7 @@ from labeltree.data.tables.table_samples import (
     TableSamples,
     find_samples,
     has_ids,
+    list_sample_columns,
     only_vectors,
     sample_columns,
 )
@@ -667,8 +668,12 @@ def labels_by_settings(
     synonyms: str | Path | None = None,
     separator: str | None = None,
     evidence: LabelEvidence | None = None,
+    known: Taxonomy | None = None,
 ) -> TableLabels:
     """The taxonomy and labels of a table as its settings say, see `open_table`; no image is read.
+
+    With a `known` taxonomy of the labels, by whose names their columns are found, too, samples may lie
+    elsewhere.
 
     Raises:
         DataError: As for `open_table`.
@@ -678,10 +683,14 @@ def labels_by_settings(
     evidence = evidence or LabelEvidence()
     votes = evidence.columns(whole).get("votes", ())
     rows = None if evidence.sample_column is None else SampleRows(whole, evidence.sample_column)
-    if label_columns is None and not evidence.given:
+    if label_columns is None and not evidence.given and known is None:
         labels = _labels_of(whole, LabelNames(names, synonyms))
         return dataclasses.replace(labels, notes=(*filled, *labels.notes))
-    of_labels = LabelColumns(list(votes)) if votes else find_label_columns(whole, label_columns, gaps=gaps)
+    if votes:
+        of_labels = LabelColumns(list(votes))
+    else:
+        taken = [] if known is None else list_sample_columns(whole)
+        of_labels = find_label_columns(whole, label_columns, taken, gaps=gaps, taxonomy=known)
     reading = LabelNames(names, synonyms), separator, evidence, rows
     labels = read_labels(whole, of_labels.columns, None, MissingNames(missing_labels), gaps, *reading)
     notes = (*whole.notes, *filled, *of_labels.notes, *labels.notes)

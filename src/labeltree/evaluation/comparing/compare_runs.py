@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from labeltree.atomic import write_text
 from labeltree.errors import DataError, RunError, typed
+from labeltree.evaluation.chosen_samples import with_usual_splits
 from labeltree.evaluation.comparing.compare_outcomes import BY_STRATUM, compare
 from labeltree.evaluation.comparing.comparison import Comparison
 from labeltree.evaluation.comparing.gate import Gate, Verdict
@@ -18,6 +19,7 @@ from labeltree.evaluation.comparing.result_text import comparison_csv, compariso
 from labeltree.evaluation.evaluate_table import evaluate
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes
 from labeltree.evaluation.result import EvaluationResult
+from labeltree.evaluation.statistics.sampling_units import SharedUnits, share_units
 from labeltree.notebooks import html_sentences, html_table
 from labeltree.options.comparison_options import CompareOptions
 from labeltree.options.evaluation import EvaluationSettings
@@ -94,7 +96,12 @@ def compare_paths(methods: Mapping[str, Sequence[str | Path]], options: CompareO
     split, progress, taxonomy = options.split, options.progress, options.taxonomy
     _check_different(methods)
     judge = _judge(methods, taxonomy)
-    read = {name: [_read(path, judge, split, progress) for path in paths] for name, paths in methods.items()}
+    files = [Path(path) for paths in methods.values() for path in paths if Path(path).is_file()]
+    units = share_units(((str(file), _load(file, judge, split)) for file in files), split)
+    read = {
+        name: [_read(path, judge, units, split, progress) for path in paths]
+        for name, paths in methods.items()
+    }
     outcomes_of: list[tuple[str | Path, Outcomes]] = []
     for name, paths in methods.items():
         outcomes_of += zip(paths, [outcomes for outcomes, _ in read[name]], strict=True)
@@ -118,7 +125,7 @@ def compare_paths(methods: Mapping[str, Sequence[str | Path]], options: CompareO
         permutations=options.permutations,
         seed=options.seed,
     )
-    result = replace(result, notes=[*result.notes[:1], *notes, *result.notes[1:]])
+    result = replace(result, notes=[*result.notes[:1], *notes, *units.notes, *result.notes[1:]])
     results = {name: [of_run for _, of_run in runs if of_run is not None] for name, runs in read.items()}
     if any(of_run.split == "half" for runs in results.values() for of_run in runs):
         result = replace(result, notes=[*result.notes[:1], _HALF, *result.notes[1:]])
@@ -158,16 +165,25 @@ def write_comparison(result: Comparison, out: str | Path) -> Compared:
     return Compared(result, text, folder.comparison, folder.comparison_text, folder.comparison_table)
 
 
+def _load(file: Path, taxonomy: AnyTaxonomy | None, split: str) -> EmbeddingTable:
+    """A table with its splits under their usual names, as `evaluate` reads it."""
+    assert taxonomy is not None
+    return with_usual_splits(EmbeddingTable.load(file, taxonomy), split)
+
+
 def _read(
-    path: str | Path, taxonomy: AnyTaxonomy | None, split: str, progress: Progress | None
+    path: str | Path,
+    taxonomy: AnyTaxonomy | None,
+    units: SharedUnits,
+    split: str,
+    progress: Progress | None,
 ) -> tuple[Outcomes, EvaluationResult | None]:
     """The outcomes, and the whole result where it can be read."""
     path = Path(path)
     if path.is_file():
         assert taxonomy is not None
-        table = EmbeddingTable.load(path, taxonomy)
         result = evaluate(
-            table,
+            units.put_into(_load(path, taxonomy, split)),
             taxonomy,
             name=path.stem,
             split=split,

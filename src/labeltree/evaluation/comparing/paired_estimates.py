@@ -26,6 +26,7 @@ from labeltree.evaluation.statistics import (
 from labeltree.evaluation.statistics.interval_ends import Floats
 from labeltree.evaluation.statistics.jackknife import block_counts
 from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks, ends_of_search
+from labeltree.evaluation.statistics.sampling_units import join_groups
 from labeltree.runs.table_file_columns import number_groups
 from labeltree.taxonomy.versions.paired_names import list_differences
 
@@ -40,8 +41,8 @@ def common_samples(
     """Reduce the outcomes of all runs to their common samples, in the order of the first run.
 
     Nodes are matched by their paths, so that siblings may stand in another order. Samples are matched by id;
-    several rows with one id are matched in their order. The groups are taken from the first run that has
-    groups.
+    several rows with one id are matched in their order. Samples that are in one group in any run are in one
+    group.
 
     Args:
         methods: Method → outcomes of its runs.
@@ -71,7 +72,7 @@ def common_samples(
             f"the runs of {', '.join(map(repr, methods))} have no test sample in common (samples are told by "
             f"their ids, or else by their rows): they cannot be compared"
         )
-    places = [np.array([known[key] for key in shared], dtype=np.int64) for known in rows]
+    places = [np.array([row_of[key] for key in shared], dtype=np.int64) for row_of in rows]
     reference = first.nodes[places[0]]
     for (name, run), place in zip(runs, places, strict=True):
         different = np.flatnonzero(run.nodes[place] != reference)
@@ -83,10 +84,10 @@ def common_samples(
                 f"{len(different)} samples have other labels in '{name}' than in '{first_name}', one of them "
                 f"{'sample' if run.ids is not None else 'instance'} {sample}: these are not the same samples"
             )
-    groups = None
-    for (_, run), place in zip(runs, places, strict=True):
-        if groups is None and run.groups is not None:
-            groups = run.groups[place]
+    known = [
+        run.groups[place] for (_, run), place in zip(runs, places, strict=True) if run.groups is not None
+    ]
+    groups = join_groups(known)
     common: dict[str, list[Outcomes]] = {name: [] for name in methods}
     left_out = dict.fromkeys(methods, 0)
     for (name, run), place in zip(runs, places, strict=True):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from labeltree.errors import DataError
-from labeltree.evaluation.chosen_samples import choose_samples
+from labeltree.evaluation.chosen_samples import choose_samples, with_usual_splits
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, Second, register
 from labeltree.evaluation.protocols.few_samples import FewSamplesOptions, few_samples
 from labeltree.evaluation.protocols.knn import KNNOptions, knn
+from labeltree.evaluation.statistics.sampling_units import group_equal_rows
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import load_taxonomy
 
@@ -56,7 +57,7 @@ class TransferOptions:
 )
 def transfer(inputs: Inputs, options: TransferOptions) -> ProtocolResult:
     """Fit and test classifiers on the other table only."""
-    second = _second(inputs, options)
+    second, copies = _second(inputs, options)
     if inputs.table.geometry != second.table.geometry or (
         inputs.table.embeddings.shape[1] != second.table.embeddings.shape[1]
     ):
@@ -94,14 +95,15 @@ def transfer(inputs: Inputs, options: TransferOptions) -> ProtocolResult:
         "classes there": samples.counts["classes learned"],
     }
     title = f"Transfer to {second.name}"
-    notes = [*judging.notes(), *samples.notes]
+    notes = [*judging.notes(), *samples.notes, *filter(None, [copies])]
     joined = ProtocolResult.joined(title, parts, counts=counts, notes=notes)
     return replace(joined, of=there)
 
 
-def _second(inputs: Inputs, options: TransferOptions) -> Second:
+def _second(inputs: Inputs, options: TransferOptions) -> tuple[Second, str]:
+    """The other table, and a sentence about its equal rows if it is a file that has some."""
     if inputs.second is not None:
-        return inputs.second
+        return inputs.second, ""
     if not inputs.evaluated:
         raise DataError("the other table is of the evaluated method's encoder")
     if not options.table:
@@ -110,4 +112,6 @@ def _second(inputs: Inputs, options: TransferOptions) -> Second:
             "taxonomy"
         )
     taxonomy = load_taxonomy(options.taxonomy)
-    return Second(EmbeddingTable.load(options.table, taxonomy), taxonomy, options.table)
+    table = with_usual_splits(EmbeddingTable.load(options.table, taxonomy), options.split)
+    table, copies = group_equal_rows(table, options.split)
+    return Second(table, taxonomy, options.table), copies

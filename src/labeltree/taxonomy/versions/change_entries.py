@@ -81,10 +81,11 @@ def changes_of(
 ) -> Iterator[Change]:
     """The changes of a mapping, see `TaxonomyMapping`; old nodes in their order, then added nodes.
 
-    A node without a change is where its parent went, under its own name. Where several old nodes became one,
-    or one was split or removed, all nodes below have a change of their own, so that either version follows
-    from the other one and the changes. The parts of a split node are new: an old node that became a part has
-    a change of its own, a merge.
+    A node without a change is where its parent went, under its own name. Removed children of a split node
+    follow it where none of its children is left: its split says what became of them. Where several old nodes
+    became one, or one was split or removed, all nodes below have a change of their own, so that either
+    version follows from the other one and the changes. The parts of a split node are new: an old node that
+    became a part has a change of its own, a merge.
     """
     parent, names = old.numbering.main_parent.tolist(), old.names
     single = [
@@ -117,6 +118,7 @@ def changes_of(
         carries.append(target is not None and (quiet or sources[target] == 1))
         if quiet and target is not None:
             default_of[target] = node
+    explained = _told_by_splits(old, targets, removed)
     for node in range(1, old.num_nodes):
         if silent[node]:
             continue
@@ -124,7 +126,8 @@ def changes_of(
         there = tuple(new.path(one) for one in targets[node])
         here = old.path(node)
         if removed[node]:
-            yield Change("remove", here, () if list(targets[node]) == [nodes[above]] else there)
+            stays = list(targets[node]) == [nodes[above]]
+            yield Change("remove", here, () if stays else there, follows=stays and node in explained)
         elif target is None:
             yield Change("split", here, there)
         else:
@@ -141,3 +144,15 @@ def changes_of(
             continue
         if node not in sources or (sources[node] > 1 and node not in default_of):
             yield Change("add", (), (new.path(node),), follows=node in sources)
+
+
+def _told_by_splits(old: Taxonomy, targets: Sequence[Sequence[int]], removed: Sequence[bool]) -> set[int]:
+    """The removed nodes below split ones none of whose children is left."""
+    told: set[int] = set()
+    for node in range(1, old.num_nodes):
+        is_split = len(targets[node]) > 1 and not removed[node]
+        if is_split or node in told:
+            children = old.children(node)
+            if node in told or all(removed[child] for child in children):
+                told.update(child for child in children if removed[child])
+    return told
