@@ -82,7 +82,7 @@ def mark_cells(app: Sphinx, page: nodes.document) -> None:
     """Mark the cells of tables: prose needs a readable width, and numbers stay on one line."""
     for cell in page.findall(nodes.entry):
         text = cell.astext()
-        if re.fullmatch(r"[-–\d.,±≈×% ]+", text):
+        if re.fullmatch(r"[-+−–\d.,±≈×% ]+", text):
             cell["classes"].append("number")
         elif len(text) > 40:
             cell["classes"].append("prose" if len(text) > 160 else "sentence")

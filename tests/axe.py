@@ -1,7 +1,8 @@
 """Whether pages can be used by everyone, as far as the rules of axe-core say, and fit a telephone.
 
-axe-core is no part of the project and of no extra: `npm pack axe-core` fetches it, and `AXE` names its file
-`axe.min.js`. Tests that need it are skipped elsewhere. Every page of the site, or any other page:
+Each is looked at narrow and wide, light and dark. axe-core is no part of the project and of no extra: `npm
+pack axe-core` fetches it, and `AXE` names its file `axe.min.js`. Tests that need it are skipped elsewhere.
+Every page of the site, or any other page:
 
     AXE=package/axe.min.js python tests/axe.py build/docs/html runs/quickstart/report.html
 """
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-SIZES = ((390, "light"), (1280, "dark"))
+SIZES = tuple((width, scheme) for width in (390, 1280) for scheme in ("light", "dark"))
 _RUN = """async () => (await axe.run(document, { resultTypes: ["violations"] })).violations.flatMap(
   ({ id, impact, nodes }) =>
     nodes.map(({ target, html }) => [impact, id, target.join(" "), html.slice(0, 120)]))"""
@@ -56,7 +57,7 @@ def _addresses(named: Iterable[str]) -> Iterator[str]:
 
 
 def main(named: list[str]) -> int:
-    """Print the faults of pages at both sizes; returns 1 if one is critical or serious."""
+    """Print the faults of pages at both sizes, light and dark; returns 1 if one is critical or serious."""
     from playwright.sync_api import sync_playwright
 
     axe = read_axe()

@@ -245,6 +245,19 @@ def test_a_comparison_says_which_is_better_and_where() -> None:
     assert same[2] == "In no branch of the tree does top-1 accuracy differ significantly."
 
 
+def test_a_comparison_says_why_an_interval_without_zero_is_not_significant() -> None:
+    once = compared(1.3)
+    entry = once.metric("answer_top1")
+    alone = replace(entry.differences["other"], value=-0.15, low=-0.27, high=-0.06, p=0.009, corrected=0.072)
+    said = comparison_verdict(
+        replace(once, metrics=[replace(entry, differences={"other": alone})], strata=[])
+    )
+    assert "do not differ significantly in top-1 accuracy: " in said[0]
+    assert said[0].endswith(
+        " Tested alone they would (p = 0.009); among so many tests they do not (p = 0.072)."
+    )
+
+
 def outcomes(count: int, wrong: float, groups: list[int] | None = None) -> Outcomes:
     """Answers for cats and dogs of which the first ones are wrong; NaN = nothing was measured."""
     ids = np.arange(count)

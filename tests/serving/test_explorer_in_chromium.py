@@ -446,6 +446,99 @@ def test_names_are_text_and_never_html(serve: Any, visit: Any, show: Any) -> Non
     assert page.locator("#matches b").count() == 0
 
 
+def press(page: Any, selector: str, text: str | None = None) -> None:
+    """Enter on an element."""
+    page.locator(selector, has_text=text).first.focus()
+    page.keyboard.press("Enter")
+
+
+def at(page: Any, selector: str) -> None:
+    """Waits until an element that the selector matches has the focus."""
+    page.wait_for_function("(selector) => document.activeElement.matches(selector)", arg=selector)
+
+
+def test_keys_go_on_where_something_was_replaced(serve: Any, visit: Any, show: Any) -> None:
+    page = ready(visit(serve(show)))
+    press(page, "#wall .card[data-row='5']")
+    at(page, "#asked h2")
+    press(page, "#asked .path .link", "warm")  # the same search, within the node
+    page.locator("#count", has_text="nearest within the node").wait_for()
+    at(page, "#asked h2")
+    press(page, "#asked button", "Close")
+    at(page, "#wall .card[data-row='5']")
+    press(page, "#chips .chip", "warm")
+    page.locator("#count", has_text="40 samples").wait_for()
+    at(page, "#chips button")
+    press(page, "#tab-node")
+    press(page, "#node .bars .link", "cold")
+    page.locator("#node h2", has_text="cold").wait_for()
+    at(page, "#node h2")
+    press(page, "#node .card")
+    at(page, "#asked h2")
+    page.keyboard.press("Escape")
+    page.locator("#asked h2").wait_for(state="detached")
+    at(page, "#wall .card, #samples")
+    press(page, "#tab-review")
+    press(page, "#review .decide button", "Keep")
+    page.locator("#progress", has_text="1 of").wait_for()
+    at(page, "#review .one, #review h2")
+    press(page, "#review .done button")
+    page.locator("#progress", has_text="0 of").wait_for()
+    at(page, "#review .one")
+
+
+def test_every_control_is_reached_by_keys_and_shows_it(serve: Any, visit: Any, show: Any) -> None:
+    page = ready(visit(serve(with_dials(show))))
+    controls = "button, input, select, [tabindex='0']"
+    expected = page.evaluate(
+        """(controls) => [...document.querySelectorAll(controls)].filter((one) => one.getClientRects().length
+          && !one.disabled && one.tabIndex >= 0 && one.type !== "radio" && !one.matches(".card"))
+          .map((one) => one.id || one.textContent)""",
+        controls,
+    )
+    reached, bare = [], []
+    for _ in range(len(expected) + page.locator("#wall .card").count() + 4):
+        page.keyboard.press("Tab")
+        name, outline = page.evaluate(
+            """() => {
+              const one = document.activeElement;
+              const seen = one.matches(".theme input") ? one.nextElementSibling : one;
+              return [one.id || one.textContent, getComputedStyle(seen).outlineStyle];
+            }"""
+        )
+        reached.append(name)
+        if outline == "none" and page.evaluate("document.activeElement !== document.body"):
+            bare.append(name)
+    assert [name for name in expected if name not in reached] == []
+    assert bare == []
+    places = [reached.index(name) for name in ("query", "nodes", "plane", "tab-samples")]
+    assert places == sorted(places)
+
+
+def test_many_matches_follow_the_keys(serve: Any, visit: Any, show: Any) -> None:
+    page = ready(visit(serve(show), viewport={"width": 1280, "height": 260}))
+    page.keyboard.press("/")
+    page.keyboard.type("sample")
+    page.locator("#matches li").nth(5).wait_for()
+    page.keyboard.press("ArrowUp")  # the last one
+    low, box_low = page.evaluate(
+        """() => [document.querySelector("#matches [aria-selected=true]"), document.getElementById("matches")]
+          .map((one) => one.getBoundingClientRect().bottom)"""
+    )
+    assert low <= box_low + 1
+
+
+def test_the_question_for_a_token_stays(serve: Any, visit: Any, show: Any) -> None:
+    page = visit(serve(show, token=TOKEN))
+    page.locator("#token").wait_for()
+    for _ in range(4):
+        page.keyboard.press("Escape")
+        page.evaluate("new Promise((done) => setTimeout(done, 50))")
+    page.locator("#token").fill(TOKEN)
+    page.keyboard.press("Enter")
+    ready(page)
+
+
 def test_a_token_is_asked_for(serve: Any, visit: Any, show: Any) -> None:
     page = visit(serve(show, token=TOKEN))
     page.locator("#token").fill("wrong")

@@ -24,6 +24,7 @@ __all__ = [
     "difference_text",
     "estimate_text",
     "metric_of_entry",
+    "p_text",
     "sentences",
     "short_comparison",
     "short_rows",
@@ -86,6 +87,11 @@ def difference_text(entry: Compared, part: Difference) -> tuple[str, str]:
     return text(part.value), "" if math.isnan(part.low) else f"{text(part.low)} to {text(part.high)}"
 
 
+def p_text(p: float) -> str:
+    """A p-value; empty if it is undefined."""
+    return "" if math.isnan(p) else "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.995 else "p = 1"
+
+
 def comparison_verdict(comparison: Comparison) -> list[str]:
     """Which method is better in the main metric, in how many others and in which branches, in sentences."""
     apart = [each for each in comparison.metrics if comparison.baseline in each.estimates if each.differences]
@@ -139,9 +145,15 @@ def _beside(comparison: Comparison, entry: MetricComparison, name: str) -> str:
     says = verdict(entry, part)
     if says in _SURE:
         return f"{name} is {says} than {base} in {metric.name}: {ours} against {theirs} ({points})."
-    return (
+    said = (
         f"{name} and {base} do not differ significantly in {metric.name}: {ours} against {theirs} ({points})."
     )
+    if says == "not sure" and part.p < ALPHA:  # the interval, which is not corrected, may say otherwise
+        said += (
+            f" Tested alone they would ({p_text(part.p)}); among so many tests they do not"
+            f" ({p_text(part.corrected)})."
+        )
+    return said
 
 
 def _branches(comparison: Comparison, entry: MetricComparison) -> str:

@@ -29,6 +29,7 @@ from labeltree.report.comparison_words import (
     difference_text,
     estimate_text,
     metric_of_entry,
+    p_text,
     sentences,
     tested,
     verdict,
@@ -284,7 +285,7 @@ def _row(entry: Any, order: list[str]) -> dict[str, Any]:
                 "ends": ends,
                 "difference": "" if part is None else difference_text(entry, part)[0],
                 "verdict": "" if part is None else verdict(entry, part),
-                "p": "" if part is None else _chance(part.corrected),
+                "p": "" if part is None else p_text(part.corrected),
             }
         )
     counted, units = (
@@ -294,10 +295,6 @@ def _row(entry: Any, order: list[str]) -> dict[str, Any]:
     return {
         "metric": metric, "role": entry.role, "larger": entry.larger_is_better, "cells": cells, **counts,
     }  # fmt: skip
-
-
-def _chance(p: float) -> str:
-    return "" if math.isnan(p) else "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.995 else "p = 1"
 
 
 def _own_samples(comparison: Comparison) -> str:

@@ -27,7 +27,7 @@ let login = null;
 function logIn() {
   login ??= new Promise((done) => {
     const dialog = by("login"), field = by("token");
-    dialog.addEventListener("cancel", (event) => event.preventDefault());
+    dialog.addEventListener("close", () => { if (login) dialog.showModal(); });  // Escape closes it, and nothing works without it
     dialog.querySelector("form").addEventListener("submit", async (event) => {
       event.preventDefault();
       const body = JSON.stringify({ token: field.value.trim() });
@@ -48,6 +48,11 @@ function tell(text) {
 }
 const failed = (error) => tell(`${error.message[0].toUpperCase()}${error.message.slice(1)}.`);
 const pause = (milliseconds) => new Promise((done) => { setTimeout(done, milliseconds); });
+// held: what had the focus before something was replaced or hidden; where it is gone, keys go on at its heir.
+function handOn(held, heir) {
+  if (held !== document.body && !(held.isConnected && held.getClientRects().length)) heir?.focus();
+}
+const heading = (text) => element("h2", { textContent: text, tabIndex: -1 });
 const guarded = (task) => (...given) => Promise.resolve().then(() => task(...given)).catch(failed);
 
 // What is chosen
@@ -66,7 +71,7 @@ function follow() {  // everything that follows from what is chosen
   filter();
   dress();
   chips();
-  drawWall();
+  return drawWall();
 }
 
 function filter() {
@@ -98,7 +103,9 @@ function chips() {
     if (!chosen.state && info.suspects) offer("only suspects", 1);
     if (!chosen.state && info.judged) offer("only wrong ones", 2);
   }
+  const held = document.activeElement;
   by("chips").replaceChildren(...made);
+  handOn(held, made[0] || by("samples"));
 }
 
 function choose(node) {
@@ -298,8 +305,13 @@ const drawWall = guarded(async (more = 0) => {
   const hits = chosen.hits, total = hits ? hits.list.length : shown.length, wall = by("wall");
   by("count").textContent = hits ? `${whole(total)} nearest${chosen.node ? " within the node" : ""}; ${hits.frames}`
     : `${whole(total)} ${total === 1 ? "sample" : "samples"}${total === count ? "" : ` of ${whole(count)}`}`;
+  const redraw = (cards) => {
+    const held = document.activeElement;
+    wall.replaceChildren(...cards);
+    handOn(held, by("asked").querySelector("h2") || cards.find((one) => one.dataset.row === held.dataset.row) || by("samples"));
+  };
   if (hits) {
-    wall.replaceChildren(...hits.list.map((hit) => card(hit.sample, told, hit, tree.names)));
+    redraw(hits.list.map((hit) => card(hit.sample, told, hit, tree.names)));
     by("more").hidden = true;
     return;
   }
@@ -310,8 +322,10 @@ const drawWall = guarded(async (more = 0) => {
   samples.forEach((sample) => known.set(sample.row, sample));
   const cards = samples.map((sample) => card(sample, told));
   if (more) wall.append(...cards);
-  else wall.replaceChildren(...cards);
+  else redraw(cards);
+  const held = document.activeElement;
   by("more").hidden = from + part.length >= total;
+  handOn(held, cards[0]);
 });
 let serialWall = 0;
 
@@ -335,13 +349,14 @@ async function search(asked, stay = false) {  // stay: in the tab that is open
     found.query = `“${asked.text}”`;
   } else found = await json(`/api/search/sample?row=${asked.row}&${within}`);
   if (turn !== searches) return;  // another search began meanwhile, or its results were closed
-  const frames = FRAMES[found.reference_is](tree.names[found.reference]);
+  const frames = FRAMES[found.reference_is](tree.names[found.reference]), held = document.activeElement;
   leaveHits();
   if (asked.file) chosen.image = URL.createObjectURL(asked.file);
   chosen.hits = { list: found.hits, rows: found.hits.map((hit) => hit.sample.row), frames, again: () => search(asked, true) };
   chosen.row = asked.row ?? -1;
   showAsked(found, chosen.image);
   if (!stay) openTab("samples");
+  handOn(held, by("asked").querySelector("h2"));
   if (map.points) { map.picked = chosen.row; dress(); }
   drawWall();
   by("samples").scrollTop = 0;
@@ -355,9 +370,19 @@ function leaveHits() {
   by("asked").replaceChildren();
 }
 
+async function closeHits() {  // the keys go back to the sample that was asked about
+  const { row } = chosen, held = document.activeElement;
+  leaveHits();
+  map.picked = -1;
+  const drawn = follow();
+  handOn(held, by("samples"));
+  await drawn;
+  if (document.activeElement === by("samples")) by("wall").querySelector(`[data-row="${row}"]`)?.focus();
+}
+
 function showAsked(found, image) {
   const words = element("div"), sample = found.sample, box = element("div", { className: "asked" });
-  words.append(element("h2", { textContent: sample ? sample.path.at(-1) || "no label" : found.query }));
+  words.append(heading(sample ? sample.path.at(-1) || "no label" : found.query));
   if (sample) {
     words.append(pathOf(sample.path, sample.node), element("p", { className: "quiet", textContent: `${sample.id}${sample.split ? ` · ${sample.split}` : ""}` }));
     if (sample.prediction !== null) words.append(element("p", { className: sample.prediction === sample.node ? "quiet" : "problem", textContent: `predicted ${spell(sample.predicted_path)}` }));
@@ -365,8 +390,8 @@ function showAsked(found, image) {
   } else words.append(element("p", { className: "quiet", textContent: found.reference_is === "nearest" ? `nearest: ${spell(path(found.reference))}` : "" }));
   const steps = element("div", { className: "steps" });
   const step = (text, action) => { const made = element("button", { type: "button", textContent: text }); made.addEventListener("click", action); steps.append(made); };
-  if (sample) step("Show on the map", () => { map.look(map.points.x[sample.row], map.points.y[sample.row], Math.max(map.zoom, 6)); pane("map"); });
-  step("Close", () => { leaveHits(); map.picked = -1; follow(); });
+  if (sample) step("Show on the map", () => { map.look(map.points.x[sample.row], map.points.y[sample.row], Math.max(map.zoom, 6)); pane("map"); by("plane").focus(); });
+  step("Close", guarded(closeHits));
   words.append(steps);
   if (sample?.picture) box.append(picture(sample.row, 480));
   else if (image) box.append(element("img", { src: image, alt: "the uploaded image" }));
@@ -394,7 +419,7 @@ async function showNode(node) {
   box.dataset.stale = "";
   const facts = await json(`/api/nodes/${node}`);
   if (turn !== nodeSerial) return;
-  const parts = [element("h2", { textContent: node ? tree.names[node] : "All samples" })];
+  const parts = [heading(node ? tree.names[node] : "All samples")], held = document.activeElement;
   if (node) parts.push(pathOf(facts.path, node));
   const here = facts.here && facts.children.length ? `, ${whole(facts.here)} of them labelled no finer` : "";
   parts.push(element("p", { textContent: `${whole(facts.samples)} ${facts.samples === 1 ? "sample" : "samples"}${here}` }));
@@ -415,6 +440,7 @@ async function showNode(node) {
   bars("Confused with", facts.confused_by === "predictions" ? "where wrong predictions lie" : "where neighbours with other labels lie", facts.confused);
   bars("Below it", "", facts.children);
   box.replaceChildren(...parts);
+  handOn(held, parts[0]);
   box.scrollTop = 0;
   function bars(title, about, entries) {
     const list = entries.filter((entry) => entry.count);
@@ -452,17 +478,19 @@ async function showReview(item = null) {  // of an item, or of the next that is 
   queue.item = item || page.items[0] || null;
   const parts = [element("p", { className: "quiet", id: "progress", role: "status", textContent:
     `${whole(page.decided)} of ${whole(page.total)} decided${chosen.node ? ` within ${tree.names[chosen.node]}` : ""}${info.corrections ? ` · written to ${info.corrections}` : ""}` }),
-    element("progress", { max: page.total || 1, value: page.decided })];
+    element("progress", { max: page.total || 1, value: page.decided, ariaLabel: "Decided" })];
   if (queue.item) parts.push(...oneOf(queue.item));
-  else parts.push(element("h2", { textContent: "All decided" }));
+  else parts.push(heading("All decided"));
   if (queue.done.length) {
-    parts.push(element("h3", { textContent: "Decided just now" }), element("ul", { className: "done" }, ...queue.done.slice(0, 12).map((item) => {
+    parts.push(element("h2", { className: "part", textContent: "Decided just now" }), element("ul", { className: "done" }, ...queue.done.slice(0, 12).map((item) => {
       const undo = element("button", { type: "button", textContent: "Undo" });
       undo.addEventListener("click", () => decide(item, "undo"));
       return element("li", {}, element("span", { textContent: `${item.sample.path.at(-1) || "no label"} → ${outcome(item)}` }), undo);
     })));
   }
+  const held = document.activeElement;
   box.replaceChildren(...parts);
+  handOn(held, parts[2]);
   if (queue.item && map.points) map.mark(queue.item.sample.row);
 }
 let reviewSerial = 0;
@@ -471,7 +499,7 @@ async function showSearch(box, begun = null) {  // of suspects: begun is what it
   const turn = reviewSerial, search = begun || await json("/api/suspects");
   if (turn !== reviewSerial) return;
   const words = (text, className = "") => element("p", { textContent: text, className });
-  const parts = [element("h2", { textContent: "Labels that look wrong" })];
+  const parts = [heading("Labels that look wrong")];
   if (search.state === "computing") {
     const bar = element("progress", search.share === null ? {} : { max: 1, value: search.share });
     bar.setAttribute("aria-label", "Progress of the search");
@@ -492,7 +520,9 @@ async function showSearch(box, begun = null) {  // of suspects: begun is what it
     }
     parts.push(words("“labeltree suspects” does the same, with more options; --suspects FILE shows its table here.", "quiet"));
   }
+  const held = document.activeElement;
   box.replaceChildren(...parts);
+  handOn(held, parts[0]);
 }
 
 async function takeSuspects() {  // those that were found while the page was open
@@ -521,7 +551,7 @@ function tellAbout() {  // what gave the predictions, and how fresh the index is
 }
 
 function oneOf(item) {
-  const box = element("div", { className: "one" }), facts = element("dl");
+  const box = element("div", { className: "one", tabIndex: -1 }), facts = element("dl");
   if (item.sample.picture) box.append(picture(item.sample.row, 480));
   else box.classList.add("plain");
   const fact = (name, text) => facts.append(element("dt", { textContent: name }), element("dd", { textContent: text }));
@@ -562,7 +592,7 @@ function oneOf(item) {
   other.append(found);
   const parts = [box, buttons, other];
   if (!info.corrections) parts.push(element("p", { className: "problem", textContent: "Decisions are not kept: start the explorer with --corrections FILE." }));
-  if (item.neighbours.length) parts.push(element("h3", { textContent: "What is near" }), element("div", { className: "wall" }, ...item.neighbours.map((sample) => card(sample, told))));
+  if (item.neighbours.length) parts.push(element("h2", { className: "part", textContent: "What is near" }), element("div", { className: "wall" }, ...item.neighbours.map((sample) => card(sample, told))));
   return parts;
 }
 
@@ -617,6 +647,7 @@ function drawMatches() {
   by("matches").hidden = false;
   by("query").setAttribute("aria-expanded", "true");
   by("query").setAttribute("aria-activedescendant", `match-${box.active}`);
+  by("matches").children[box.active]?.scrollIntoView({ block: "nearest" });
 }
 
 function closeMatches() {
@@ -717,7 +748,7 @@ function listen() {
     if (event.target.closest("input, select, textarea, dialog, [contenteditable]") || event.ctrlKey || event.metaKey || event.altKey) return;
     const item = queue.item, key = event.key.toLowerCase();
     if (event.key === "/") { query.focus(); query.select(); event.preventDefault(); }
-    else if (event.key === "Escape") { chosen.lasso = null; leaveHits(); follow(); }
+    else if (event.key === "Escape") { chosen.lasso = null; guarded(closeHits)(); }
     else if (reviewing() && item && !event.repeat && "akosrn".includes(key)) {
       const label = { a: "Accept", k: "Keep", o: "Other", s: "Skip", r: "Leave it out", n: "No label" }[key];
       [...by("review").querySelectorAll(".decide button")].find((one) => one.title.startsWith(label))?.click();
