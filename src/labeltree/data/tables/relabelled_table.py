@@ -10,7 +10,7 @@ from pathlib import Path
 from labeltree.counted_nouns import say_count
 from labeltree.data.biology.rank_gaps import LabelFinder
 from labeltree.data.table_columns import Cells, DataTable
-from labeltree.data.table_forms.changed_cells import write_changed
+from labeltree.data.tables.changed_cells import write_changed
 from labeltree.data.tables.label_columns import find_label_columns
 from labeltree.data.tables.table_samples import list_sample_columns
 from labeltree.errors import DataError
