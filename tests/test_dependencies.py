@@ -39,14 +39,19 @@ BY_TORCH = {"onnxscript"}
 BY_FSSPEC = {"s3fs"}
 # Extras for people who work on labeltree, not for those who use it.
 NOT_FOR_USERS = ("dev", "docs", "bench")
+MAY_BE_IMPORTED = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
 
 
 @cache
 def imported() -> dict[str, str]:
     """Every library that the package imports, and one file that does."""
+    own = {"labeltree", *sys.stdlib_module_names}
     found: dict[str, str] = {}
     for file in sorted((ROOT / "src").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        text = file.read_text("utf-8")
+        if own.union(found).issuperset(MAY_BE_IMPORTED.findall(text)):  # others need no parsing
+            continue
+        for node in ast.walk(ast.parse(text)):
             names: list[str] = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
@@ -54,7 +59,6 @@ def imported() -> dict[str, str]:
                 names = [node.module]
             for name in names:
                 found.setdefault(name.split(".")[0], str(file.relative_to(ROOT)))
-    own = {"labeltree", *sys.stdlib_module_names}
     return {name: file for name, file in found.items() if name not in own}
 
 

@@ -23,7 +23,10 @@ def test_no_two_files_have_one_name() -> None:
 def test_no_class_is_longer_than_400_lines() -> None:
     longest = {}
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        text = path.read_text("utf-8")
+        if text.count("\n") < 400:  # its classes are shorter
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ClassDef) and (node.end_lineno or 0) - node.lineno >= 400:
                 longest[node.name] = (node.end_lineno or 0) - node.lineno + 1
     assert longest == {}

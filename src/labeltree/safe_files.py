@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import IO, TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -36,6 +37,7 @@ __all__ = [
     "Reader",
     "check_unpacked",
     "fits",
+    "matcher",
     "read_array",
     "read_arrays",
     "read_json",
@@ -388,33 +390,50 @@ def fits(value: Any, kind: Any) -> bool:
         >>> fits({"a": [1, 2.5]}, dict[str, list[float]]), fits([1, "2"], list[int])
         (True, False)
     """
+    return matcher(kind)(value)
+
+
+@cache
+def matcher(kind: Any) -> Callable[[Any], bool]:
+    """What says of a value whether it `fits` a type annotation, which is taken apart once."""
     origin, parts = get_origin(kind), get_args(kind)
     if kind is Any:
-        matches = True
-    elif kind in (int, float):
-        matches = isinstance(value, (int, np.integer) if kind is int else (int, float, np.number))
-        matches = matches and not isinstance(value, bool)
-    elif origin in (Union, UnionType):
-        matches = any(fits(value, part) for part in parts)
-    elif origin is Literal:
-        matches = any(type(value) is type(part) and value == part for part in parts)
-    elif origin in (list, Sequence) or (origin is tuple and parts[-1:] == (...,)):
-        matches = isinstance(value, list | tuple) and all(fits(item, parts[0]) for item in value)
-    elif origin is tuple:
-        matches = isinstance(value, list | tuple) and len(value) == len(parts)
-        matches = matches and all(map(fits, value, parts))
-    elif origin in (dict, Mapping):
-        matches = isinstance(value, Mapping)
-        matches = matches and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
-    elif dataclasses.is_dataclass(kind):
-        hints = get_type_hints(kind)
-        matches = isinstance(value, kind)  # type: ignore[arg-type]
-        matches = matches and all(
-            fits(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(kind)
+        return lambda value: True
+    if kind in (int, float):
+        wanted = (int, np.integer) if kind is int else (int, float, np.number)
+        return lambda value: isinstance(value, wanted) and not isinstance(value, bool)
+    if origin is Literal:
+        return lambda value: any(type(value) is type(part) and value == part for part in parts)
+    if dataclasses.is_dataclass(kind):
+        return _matcher_of_fields(kind)
+    if origin in (Union, UnionType):
+        either = [matcher(part) for part in parts]
+        return lambda value: any(matches(value) for matches in either)
+    if origin in (list, Sequence) or (origin is tuple and parts[-1:] == (...,)):
+        item = matcher(parts[0])
+        return lambda value: isinstance(value, list | tuple) and all(map(item, value))
+    if origin is tuple:
+        each = [matcher(part) for part in parts]
+        return lambda value: (
+            isinstance(value, list | tuple)
+            and len(value) == len(each)
+            and all(matches(item) for matches, item in zip(each, value, strict=True))
         )
-    else:
-        matches = isinstance(value, type(None) if kind is None else kind)
-    return matches
+    if origin in (dict, Mapping):
+        key, content = map(matcher, parts)
+        return lambda value: (
+            isinstance(value, Mapping) and all(key(k) and content(v) for k, v in value.items())
+        )
+    return lambda value: isinstance(value, type(None) if kind is None else kind)
+
+
+def _matcher_of_fields(kind: Any) -> Callable[[Any], bool]:
+    """Fields are taken apart when there is a value: one may be of the kind itself."""
+    hints = get_type_hints(kind)
+    names = [field.name for field in dataclasses.fields(kind)]
+    return lambda value: (
+        isinstance(value, kind) and all(matcher(hints[name])(getattr(value, name)) for name in names)
+    )
 
 
 def _open(path: str | Path) -> IO[bytes]:

@@ -17,6 +17,7 @@ from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.evaluation import Comparison, EvaluationSettings, evaluate, save_outcomes
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -177,7 +178,7 @@ def test_seeds_that_answer_differently_are_told_apart(folder: Path, tmp_path: Pa
     assert "a linear probe (1 run) and the nearest class mean of the embeddings (2 runs)" in said
 
 
-@pytest.mark.parametrize("damage", ["missing", "of another version", "no JSON"])
+@pytest.mark.parametrize("damage", some_now(["missing", "of another version", "no JSON"]))
 def test_without_metrics_the_page_has_no_curves(folder: Path, tmp_path: Path, damage: str) -> None:
     tree = Taxonomy.from_file(folder / "tree.json")
     for name in ("plain", "good"):

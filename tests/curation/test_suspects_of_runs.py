@@ -84,6 +84,7 @@ def test_an_encoder_that_was_trained_is_said_to_hide_what_it_has_memorised() -> 
     assert JudgedSamples.of(table).table is table
 
 
+@pytest.mark.usefixtures("few_words")
 def test_tables_show_the_text_of_each_sample_and_the_line_it_stands_on(tmp_path: Path) -> None:
     words = {"drink": "tea milk juice", "tool": "saw drill rake"}
     rows = [(f"{a} {b}", label) for label, said in words.items() for a in said.split() for b in said.split()]

@@ -17,6 +17,7 @@ from labeltree.curation.tree_suspects import find_tree_suspects
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+from sweeps import some_now
 
 BRANCHES = ("animal", "plant", "stone", "tool")
 
@@ -81,7 +82,7 @@ def unbalanced(seed: int, parents: int, leaves: int) -> tuple[Taxonomy, Tensor]:
     return tree, tree.leaves.repeat_interleave(10)
 
 
-@pytest.mark.parametrize(("parents", "leaves", "width"), [(4, 20, 2), (12, 60, 8), (25, 60, 64)])
+@pytest.mark.parametrize(("parents", "leaves", "width"), some_now([(4, 20, 2), (12, 60, 8), (25, 60, 64)]))
 def test_random_vectors_are_no_reason_to_move_nodes(parents: int, leaves: int, width: int) -> None:
     significant = listed = tested = few = from_few = 0
     for seed in range(3):

@@ -19,6 +19,7 @@ from labeltree.decisions.calibration_check import check_calibration
 from labeltree.errors import TaxonomyError
 from labeltree.inference.answers.format_answers import calibration_text
 from labeltree.taxonomy import Taxonomy
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -229,7 +230,7 @@ def slow_error(confidence: list[float], right: list[bool], bins: int) -> float:
     return sum(gaps) / len(right)
 
 
-@pytest.mark.parametrize(("n", "bins"), [(30, 15), (400, 15), (50, 4)])
+@pytest.mark.parametrize(("n", "bins"), some_now([(30, 15), (400, 15), (50, 4)]))
 def test_the_error_by_chance_is_that_of_perfectly_calibrated_answers(n: int, bins: int) -> None:
     """0.2 on 30 samples in 15 bins: that error says nothing against a classifier."""
     generator = torch.Generator().manual_seed(0)

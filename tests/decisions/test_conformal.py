@@ -20,6 +20,7 @@ from labeltree.decisions import (
 from labeltree.decisions.conformal import bars_of, categories_of, check_enough, thresholds_by_category
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import AnyTaxonomy
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +113,7 @@ def test_coverage_has_the_exact_law_of_the_theory() -> None:
         assert binom.ppf(5e-5, runs, law.cdf(at)) <= below <= binom.ppf(1 - 5e-5, runs, law.cdf(at))
 
 
-@pytest.mark.parametrize("kind", ["tree", "inner", "dag"])
+@pytest.mark.parametrize("kind", some_now(["tree", "inner", "dag"]))
 def test_a_bad_classifier_keeps_the_promise_too(kind: str) -> None:
     taxonomy: AnyTaxonomy = diamond() if kind == "dag" else ragged()
     nodes = torch.nonzero(torch.arange(len(taxonomy)) > 0)[:, 0] if kind == "inner" else taxonomy.leaves

@@ -53,12 +53,14 @@ def test_products_are_expected_similarities(similarity: Similarity, tree: float,
         instance=instance,
     )
     classes = TREE.leaves.tolist()
+    similar = [[slow_similarity(one, other, similarity, tree) for other in classes] for one in classes]
+    rows = probabilities.tolist()
     for first, second in itertools.product(range(6), repeat=2):
-        expected = 0.0
-        for column, one in enumerate(classes):
-            for other_column, other in enumerate(classes):
-                p, q = float(probabilities[first, column]), float(probabilities[second, other_column])
-                expected += p * q * slow_similarity(one, other, similarity, tree)
+        expected = sum(
+            p * q * similar[column][other]
+            for column, p in enumerate(rows[first])
+            for other, q in enumerate(rows[second])
+        )
         cosine = float(torch.nn.functional.cosine_similarity(vectors[first], vectors[second], dim=0))
         assert math.isclose(float(z[first] @ z[second]), expected + instance * cosine, abs_tol=1e-12)
 

@@ -40,12 +40,19 @@ EXAMPLES = [p for p in PAGES if examples(p) and p not in TRIED_ELSEWHERE]
 
 
 LONG = {
+    "bulk",
     "deploy",
     "encoders",
     "explore",
+    "images-and-texts",
     "new-classes",
     "python",
+    "report",
+    "ridge-head",
+    "search-servers",
+    "several-devices",
     "taxonomy-changes",
+    "vectors",
 }  # with seconds of training
 
 

@@ -35,6 +35,7 @@ from labeltree.evaluation.subsampling import row_groups, table_folds
 from labeltree.metrics.functional import group_labels, group_probabilities, node_decision_metrics
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyDAG
+from sweeps import long_unless
 
 pytestmark = pytest.mark.slow
 
@@ -175,7 +176,7 @@ def test_answers_without_probabilities_decide_and_another_ranks(
     assert "by the classifier whose answers came with the table; AUROC, average precision" in found.title
 
 
-@pytest.mark.parametrize("dim", [5, 3])
+@pytest.mark.parametrize("dim", long_unless([5, 3], [3]))
 def test_classifiers_of_a_baseline_read_what_they_learned_from(
     clinic: EmbeddingTable, taxonomy: Taxonomy, dim: int
 ) -> None:

@@ -25,6 +25,7 @@ from labeltree.evaluation.statistics.jackknife import block_counts, jackknife
 from labeltree.metrics.functional import node_auroc, node_decision_metrics
 from labeltree.metrics.functional.node_resampling import RATES, decided_nodes
 from labeltree.taxonomy import Taxonomy
+from sweeps import long_unless
 
 pytestmark = pytest.mark.slow
 
@@ -153,7 +154,7 @@ def test_where_all_pairs_are_right_the_interval_is_that_of_so_many_pairs() -> No
     assert "b" not in result.node_intervals["average_precision"]
 
 
-@pytest.mark.parametrize("groups", [None, 60])
+@pytest.mark.parametrize("groups", long_unless([None, 60], [60]))
 def test_intervals_of_auroc_cover_it(groups: int | None) -> None:
     """The AUROC of two normal distributions is known; groups share what moves their scores."""
     rng = np.random.default_rng(3)

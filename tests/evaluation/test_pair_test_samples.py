@@ -17,6 +17,7 @@ from labeltree.evaluation.comparing.compare_runs import Compared, compare_paths
 from labeltree.options.comparison_options import CompareOptions
 from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
 from labeltree.taxonomy import Taxonomy
+from sweeps import long_unless, some_now
 
 TREE = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak"), ("plant", "elm")])
 N = 80
@@ -76,7 +77,7 @@ def test_vectors_of_two_encoders_are_the_same_samples_if_their_ids_are(tmp_path:
     assert any("paired by their ids" in note for note in done.result.notes)
 
 
-@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("recorded", some_now([True, False]))
 def test_ids_are_found_in_any_order(tmp_path: Path, recorded: bool) -> None:
     """By rows, samples of other classes would be compared."""
     first = _evaluated(tmp_path / "a", noise=0.9, ids=IDS, recorded=recorded)
@@ -121,7 +122,7 @@ def test_searches_in_another_order_are_tested_or_it_is_said(tmp_path: Path, reco
         )
 
 
-@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("recorded", long_unless([True, False], [False]))
 def test_samples_elsewhere_are_found_by_their_ids_too(tmp_path: Path, recorded: bool) -> None:
     """What a protocol measured on other samples of the runs; by rows, others of a class would be paired."""
     pairs = []

@@ -16,6 +16,7 @@ from labeltree.evaluation.comparing.gate import Gate, GateRule, check_gate
 from labeltree.metrics.functional import retrieval_metrics
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
+from sweeps import long_unless
 
 TREE = Taxonomy.from_paths([(f"a{i // 4}", f"b{i // 2}", f"c{i}") for i in range(8)])
 SETTINGS = EvaluationSettings(resamples=50)
@@ -65,7 +66,7 @@ def test_nothing_else_changes() -> None:
     assert with_row == without
 
 
-@pytest.mark.parametrize("groups", [False, True])
+@pytest.mark.parametrize("groups", long_unless([False, True], [True]))
 def test_drawn_queries_find_what_they_find_among_all(groups: bool) -> None:
     given = table(groups=groups)
     key = "posterior", "map_at_r"

@@ -34,6 +34,7 @@ from labeltree.metrics.functional import retrieval_metrics
 from labeltree.metrics.search.ranking import RankedChunk, ranked_chunks
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
+from sweeps import long_unless
 
 TREE = Taxonomy.from_paths([(a, a + b) for a in "pqr" for b in "xy"])
 KEY = ("embeddings", "map_at_r")
@@ -106,7 +107,7 @@ def test_values_without_blocks_are_those_of_searches_without_them(several: bool,
             assert np.isnan(found[name].values[blocks == block, block]).all()
 
 
-@pytest.mark.parametrize("groups", [None, 7, 2])
+@pytest.mark.parametrize("groups", long_unless([None, 7, 2], [7, 2]))
 @pytest.mark.parametrize("own_group", ["always", "never"])
 def test_recall_without_blocks_is_that_of_all_queries(groups: int | None, own_group: str) -> None:
     """Also where the first results are all of one block, and where labels end above the leaves."""

@@ -20,6 +20,7 @@ from labeltree.metrics.functional import average_hierarchical_precision, map_at_
 from labeltree.ridge import Moments, TreeRidge, fit_tree_ridge
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
+from sweeps import some_now
 
 TREE = Taxonomy.from_paths([(f"branch {i // 4}", f"family {i // 2}", f"class {i}") for i in range(8)])
 SEARCH = "within-held-out-folds"
@@ -63,7 +64,7 @@ def calibrated(head: TreeRidge, outputs: Tensor, fold: Tensor, nodes: Tensor) ->
     return logs
 
 
-@pytest.mark.parametrize("groups", [None, np.arange(96) // 8 % 11])
+@pytest.mark.parametrize("groups", some_now([np.arange(96) // 8 % 11, None]))
 def test_numbers_are_those_of_heads_that_are_solved_anew(groups: np.ndarray | None) -> None:
     table = samples(groups=None if groups is None else torch.from_numpy(groups))
     penalty, right, loss, recall, precision, ahp = 0.3, [], [], [], [], []
@@ -121,6 +122,7 @@ def test_settings_of_the_search_are_options() -> None:
     assert run(table, tree=1.0, instance=0.0).scores[name] > run(table, tree=0.0, instance=0.0).scores[name]
 
 
+@pytest.mark.long
 def test_labels_at_random_are_answered_by_chance() -> None:
     rng = np.random.default_rng(3)
     tops, recalls = [], []

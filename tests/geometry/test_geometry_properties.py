@@ -153,13 +153,13 @@ def test_ema_moves_along_the_geodesic(geometry):
 def test_gradients_against_finite_differences(geometry):
     x, y = points(geometry, 4, d=3), points(geometry, 3, d=3, seed=1)
     x, y = x.requires_grad_(), y.requires_grad_()
-    assert gradcheck(geometry.pairwise_distance, (x, y))
-    assert gradcheck(geometry.pairwise_similarity, (x, y))
-    assert gradcheck(lambda a, b: geometry.distance(a[:, None], b), (x, y))
-    assert gradcheck(lambda a, b: geometry.log(a[:, None], b), (x, y))
-    assert gradcheck(lambda a, b: geometry.exp(a[:, None], 0.4 * b), (x, y))
-    assert gradcheck(lambda a: geometry.mean(a), (x,))
-    assert gradcheck(lambda a: geometry.embed(3 * a), (x,))
+    assert gradcheck(geometry.pairwise_distance, (x, y), fast_mode=True)
+    assert gradcheck(geometry.pairwise_similarity, (x, y), fast_mode=True)
+    assert gradcheck(lambda a, b: geometry.distance(a[:, None], b), (x, y), fast_mode=True)
+    assert gradcheck(lambda a, b: geometry.log(a[:, None], b), (x, y), fast_mode=True)
+    assert gradcheck(lambda a, b: geometry.exp(a[:, None], 0.4 * b), (x, y), fast_mode=True)
+    assert gradcheck(lambda a: geometry.mean(a), (x,), fast_mode=True)
+    assert gradcheck(lambda a: geometry.embed(3 * a), (x,), fast_mode=True)
     near = (x + 0.01).detach()  # computed from differences
     assert gradcheck(lambda a: geometry.pairwise_distance(a, near), (x,))
 

@@ -14,6 +14,7 @@ from labeltree.index import Filter, Index, IndexRows, approximate, upkeep
 from labeltree.index.approximate import Tuning, approximate_pays
 from labeltree.index.exact_or_approximate import NearestRows
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+from sweeps import some_now
 
 pytestmark = pytest.mark.skipif(find_spec("lancedb") is None, reason="lancedb is not installed")
 
@@ -59,7 +60,7 @@ def test_of_100000_samples_the_defaults_find_95_percent(tmp_path: Path) -> None:
     assert recall(index, index.vectors()[held_out] + 0.1 * queries) >= 0.95
 
 
-@pytest.mark.parametrize(("geometry", "dim"), [("cosine", 8), ("euclidean", 5), ("poincare", 4)])
+@pytest.mark.parametrize(("geometry", "dim"), some_now([("poincare", 4), ("cosine", 8), ("euclidean", 5)]))
 def test_every_geometry_is_tuned_and_ranks_exactly(tmp_path: Path, geometry: str, dim: int) -> None:
     index = make(tmp_path, dim=dim, geometry=geometry)
     found = Tuning(**index.tune())

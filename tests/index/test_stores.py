@@ -188,7 +188,7 @@ def far_rows(place: str) -> Index:
     return Index.create(place, IndexRows([str(i) for i in range(1203)], x, nodes), taxonomy=TREE)
 
 
-@pytest.mark.parametrize("exact", [None, False])
+@pytest.mark.parametrize("exact", some_now([None, False]))
 def test_rare_rows_on_the_far_side_are_found(
     place: str, exact: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,9 +219,9 @@ def test_a_tuned_index_is_searched_exactly_up_to_a_size(place: str, monkeypatch:
 
 def test_hyperbolic_neighbours_near_the_edge_of_the_ball_are_found(place: str) -> None:
     rng = np.random.default_rng(3)
-    x = rng.normal(size=(4, 8))[rng.integers(4, size=400)] + 0.0002 * rng.normal(size=(400, 8))
+    x = rng.normal(size=(4, 8))[rng.integers(4, size=200)] + 0.0002 * rng.normal(size=(200, 8))
     x = (0.999 * x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
-    made = IndexRows([str(i) for i in range(400)], x)
+    made = IndexRows([str(i) for i in range(200)], x)
     index = tuned(Index.create(place, made, taxonomy=TREE, geometry="poincare"))
     wanted, found = (index.search(x[:20], k=10, exact=exact, columns=[]) for exact in (True, False))
     shared = [len(set(a.ids) & set(b.ids)) / 10 for a, b in zip(wanted, found, strict=True)]
@@ -301,7 +301,7 @@ def test_what_fails_changes_nothing(index: Index, place: str, monkeypatch: pytes
     assert len(reopened(place)) == 61
 
 
-@pytest.mark.parametrize("interrupted", [False, True])
+@pytest.mark.parametrize("interrupted", some_now([True, False]))
 def test_labels_move_in_one_transaction(
     index: Index, place: str, interrupted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

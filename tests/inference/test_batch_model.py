@@ -269,6 +269,7 @@ def test_refusals(place: Path, frame: pd.DataFrame, tmp_path: Path) -> None:
         model_of(place)(twice)
 
 
+@pytest.mark.usefixtures("few_words")
 def test_texts_and_vectors(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     labels = np.array(["a/x", "a/y", "b/z"]).repeat(12)

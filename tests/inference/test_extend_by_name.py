@@ -23,7 +23,7 @@ from labeltree.inference.run_classifiers import run_classifiers
 from labeltree.inference.run_embeddings import embed_source
 from labeltree.taxonomy.name_texts import TEXT_TEMPLATE, name_texts
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_words")]
 WORDS = {
     "animal,dog": "barks fetches buries wags howls",
     "animal,cat": "purrs chases sharpens drinks naps",

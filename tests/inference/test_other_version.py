@@ -18,6 +18,7 @@ from labeltree.inference.other_version import run_on
 from labeltree.inference.reference import load_reference
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.taxonomy.versions.between_versions import mapping_digest
+from sweeps import long_unless
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +47,7 @@ def write_version(folder: Path, old: Taxonomy) -> tuple[Path, Path]:
     return folder / "new.json", folder / "old-to-new.yaml"
 
 
-@pytest.fixture(scope="module", params=["own", "probe", "prototypes"])
+@pytest.fixture(scope="module", params=long_unless(["own", "probe", "prototypes"], ["own", "prototypes"]))
 def run(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,

@@ -18,6 +18,9 @@ OVER_PAIRS = {
     "test_special_cases",
 }
 
+# Their batches have several tiles of more rows, too, but half as many.
+OF_MANY_ROWS = {"test_jaccard", "test_precision", "test_special_cases"}
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.module.__name__.rpartition(".")[2] in OVER_PAIRS:
@@ -27,5 +30,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(autouse=True)
 def _implementation(request: pytest.FixtureRequest) -> Iterator[None]:
     name, tile = IMPLEMENTATIONS[request.param] if hasattr(request, "param") else ("auto", None)
+    if tile and request.module.__name__.rpartition(".")[2] in OF_MANY_ROWS:
+        tile = 6
     with implementation(name, tile=tile):
         yield

@@ -11,6 +11,7 @@ from slow_losses import even_tree, random_tree
 from labeltree.geometry import PoincareBall, Sphere
 from labeltree.losses import GuidedPrototypeLoss, prototype_distortion
 from labeltree.taxonomy import Taxonomy
+from sweeps import long_unless
 
 TREES = [random_tree(seed) for seed in range(4)] + [even_tree(2, 3), even_tree(3, 2, 2), even_tree(4)]
 CASES = json.loads((Path(__file__).parent / "oracles" / "guided_distortion.json").read_text())["cases"]
@@ -95,7 +96,7 @@ def slow(tree, z, nodes, points, depth, weight, metric, scale_free, squared):
 
 @pytest.mark.parametrize("metric", ["path_length", "lca_height", "lca_depth"])
 @pytest.mark.parametrize("scale_free", [True, False])
-@pytest.mark.parametrize("seed", range(len(TREES)))
+@pytest.mark.parametrize("seed", long_unless(range(len(TREES)), [0, 1, 4, 6]))
 def test_slow_loop(seed, metric, scale_free):
     tree = TREES[seed]
     z, nodes = batch(tree, seed)

@@ -20,6 +20,7 @@ from slow_losses import even_tree, random_tree
 
 from labeltree.losses import CrossEntropyLoss, HXELoss
 from labeltree.taxonomy import Taxonomy
+from sweeps import long_unless
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +75,7 @@ def slow(tree, logits, nodes, alpha, weights, variant):
 
 @pytest.mark.parametrize("variant", ["paper", "reference"])
 @pytest.mark.parametrize("weights", ["depth", "height"])
-@pytest.mark.parametrize("seed", range(len(TREES)))
+@pytest.mark.parametrize("seed", long_unless(range(len(TREES)), [0, 1, 4, 6]))
 def test_slow_loop(seed, weights, variant):
     tree = TREES[seed]
     logits, nodes = random_logits(tree, seed)

@@ -173,7 +173,7 @@ def each_way_of(*names: str) -> pytest.MarkDecorator:
 @pytest.fixture(autouse=True)
 def _each(request: pytest.FixtureRequest):
     name, tile = IMPLEMENTATIONS[getattr(request, "param", "auto")]
-    with implementation(name, tile=tile):
+    with implementation(name, tile=tile and 8):  # three tiles a side
         yield
 
 

@@ -50,7 +50,7 @@ def test_gradcheck(name, geometry):
 @pytest.mark.parametrize("name", LOSSES)
 def test_float32_is_as_good_as_float32_can_be(name):
     tree = even_tree(3, 3, 3)
-    z, nodes, instances = random_batch(tree, 0, n=96, d=16, leaves=True)
+    z, nodes, instances = random_batch(tree, 0, n=48, d=16, leaves=True)
     loss = LOSSES[name](tree, 0.07, Sphere())
     x, y = z.clone().requires_grad_(), z.float().requires_grad_()
     exact, single = loss(x, nodes, instances), loss(y, nodes, instances)

@@ -7,11 +7,12 @@ from queue_settings import SETTINGS, TREES
 from slow_queue_losses import random_queries, slow_queue_rows
 
 from labeltree.pairs import implementation
+from sweeps import long_unless
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("tree", long_unless(list(TREES), ["even", "deep and ragged"]))
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("exclude_self", ["drop", "negative", "keep"])
 def test_slow_loops(name, tree, exclude_self):

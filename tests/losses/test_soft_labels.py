@@ -19,6 +19,7 @@ from slow_losses import even_tree, random_tree
 
 from labeltree.losses import CrossEntropyLoss, SoftLabelLoss
 from labeltree.taxonomy import Taxonomy
+from sweeps import long_unless
 
 pytestmark = pytest.mark.slow
 
@@ -89,7 +90,7 @@ def slow(tree, logits, nodes, beta, variant):
 
 
 @pytest.mark.parametrize("variant", ["paper", "reference"])
-@pytest.mark.parametrize("seed", range(len(TREES)))
+@pytest.mark.parametrize("seed", long_unless(range(len(TREES)), [0, 1, 4, 6]))
 def test_slow_loop(seed, variant):
     tree = TREES[seed]
     logits, nodes = random_logits(tree, seed)

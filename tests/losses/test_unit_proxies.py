@@ -12,6 +12,7 @@ from labeltree.losses.proxies.normalised_softmax import streamed_log_likelihood
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.optimizer_and_learning_rate import build_optimizer
 from labeltree.training.recipe import OptimizerRecipe
+from sweeps import long_unless
 
 TREES = [random_tree(seed) for seed in range(5)] + [even_tree(2, 3), even_tree(3, 2, 2), even_tree(4)]
 TREES += [Taxonomy.from_paths([("a", "b", "c"), ("a", "b", "d"), ("e",)]), Taxonomy.from_paths([("a", "b")])]
@@ -93,7 +94,7 @@ def test_tree_proxies_are_their_slow_loop(seed, start):
 
 
 @pytest.mark.parametrize("temperature", [0.5, 0.02])  # sums in float32, and in float64
-@pytest.mark.parametrize("seed", range(len(TREES)))
+@pytest.mark.parametrize("seed", long_unless(range(len(TREES)), [0, 5, 7, 8, 9]))
 def test_ancestors_are_their_slow_loop(seed, temperature, monkeypatch):
     tree = TREES[seed]
     z, nodes = given(tree, seed)

@@ -15,6 +15,7 @@ from labeltree.geometry import Euclidean, get_geometry
 from labeltree.metrics import functional
 from labeltree.metrics.search import ranking
 from labeltree.taxonomy import Taxonomy
+from sweeps import long_unless, some_now
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +72,7 @@ def arguments(queries: Rows, keys: Rows | None, dtype: torch.dtype) -> tuple[dic
     return flat, flat | {"taxonomy": TAXONOMY}
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", some_now([torch.float32, torch.float64]))
 @pytest.mark.parametrize(
     ("geometry", "grid"), [("sphere", False), ("euclidean", False), ("euclidean", True), ("poincare", False)]
 )
@@ -160,7 +161,7 @@ def test_on_a_dag(leave_one_out: bool) -> None:
 
 
 @pytest.mark.parametrize("groups", ["some large", "none", "one each"])
-@pytest.mark.parametrize("classes", [3, 40])
+@pytest.mark.parametrize("classes", long_unless([3, 40], [40]))
 @pytest.mark.parametrize("ahp_k", [5, 400])
 @pytest.mark.parametrize("leave_one_out", [True, False])
 def test_every_way_to_rank_gives_what_each_query_gets_by_itself(

@@ -19,6 +19,7 @@ from torch import Tensor
 from labeltree.geometry import Euclidean, Sphere, get_geometry
 from labeltree.metrics import functional
 from labeltree.taxonomy import Taxonomy
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +42,7 @@ def close(value: Tensor, expected: list[float] | float) -> None:
     torch.testing.assert_close(value, reference, rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", some_now([torch.float32, torch.float64]))
 @pytest.mark.parametrize("geometry", ["sphere", "euclidean", "poincare"])
 @pytest.mark.parametrize("leave_one_out", [True, False])
 @pytest.mark.parametrize("depth", [None, 1, 3])
@@ -76,7 +77,7 @@ def test_flat_relevance(depth: int | None, leave_one_out: bool, geometry: str, d
         assert len({round(value, 9) for value in expected if not math.isnan(value)}) > 3
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", some_now([torch.float32, torch.float64]))
 @pytest.mark.parametrize("geometry", ["sphere", "euclidean", "poincare"])
 @pytest.mark.parametrize("leave_one_out", [True, False])
 def test_hierarchical_precision(leave_one_out: bool, geometry: str, dtype: torch.dtype) -> None:

@@ -13,6 +13,7 @@ from forked import start_ranks
 from labeltree.geometry import Euclidean, PoincareBall
 from labeltree.metrics import functional, modular
 from labeltree.metrics.search import score_rankings
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +88,7 @@ def test_two_ranks_equal_one(tmp_path: Path) -> None:
         assert shares[0] == [1, 0][rank]
 
 
-@pytest.mark.parametrize("top", [5, 1000])
+@pytest.mark.parametrize("top", some_now([5, 1000]))
 def test_progress_rises_to_the_whole(top: int) -> None:
     points, nodes = sample(2500, 4, 0)
     told: list[tuple[str, int, int]] = []

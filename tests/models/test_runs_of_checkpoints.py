@@ -22,6 +22,7 @@ from labeltree.runs import RunFolder
 from labeltree.training.fit import train
 from labeltree.training.read_recipes import parser_of, with_absolute_paths
 from labeltree.training.recipe import Recipe
+from sweeps import long_unless
 from tiny_transformer import write_tiny_transformer
 
 pytestmark = pytest.mark.slow
@@ -73,7 +74,7 @@ def embedded(run: RunFolder, *, images: Path | None = None) -> torch.Tensor:
     return model.embed(sorted(images.rglob("*.png"))[:6]).embeddings
 
 
-@pytest.mark.parametrize("trainable", ["head", "last:1", "lora"])
+@pytest.mark.parametrize("trainable", long_unless(["head", "last:1", "lora"], ["last:1", "lora"]))
 @pytest.mark.parametrize("library", list(WRITERS))
 def test_a_run_is_carried_away_without_the_folder(
     library: str,
@@ -106,7 +107,7 @@ def test_a_run_is_carried_away_without_the_folder(
     assert not [key for key in carried.load_weights() if "lora_" in key]
 
 
-@pytest.mark.parametrize("trainable", ["last:1", "lora"])
+@pytest.mark.parametrize("trainable", long_unless(["last:1", "lora"], ["lora"]))
 def test_a_run_on_texts(
     trainable: str,
     recipe_of: Callable[..., Recipe],

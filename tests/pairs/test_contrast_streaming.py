@@ -8,6 +8,7 @@ from pair_batches import random_batch, random_tree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from labeltree.pairs import LabelRows, PairRelation, implementation, soft_target_contrast
+from sweeps import long_unless, some_now
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +51,7 @@ def alike(batch, rtol=1e-11, tiles=(4, 64), **options):
 
 
 @pytest.mark.parametrize("instances", [True, False])
-@pytest.mark.parametrize("temperature", [1e-3, 0.3])
+@pytest.mark.parametrize("temperature", long_unless([1e-3, 0.3], [0.3]))
 @pytest.mark.parametrize("target_temperature", [0.0, 0.2, math.inf])
 def test_any_sets_of_relations(instances, temperature, target_temperature):
     """Softmaxes that share all keys, some and none."""
@@ -82,7 +83,7 @@ def test_a_batch_that_is_its_own_queue():
 
 
 @pytest.mark.parametrize("offset", [-1, -2, -12])
-@pytest.mark.parametrize("instances", [True, False])
+@pytest.mark.parametrize("instances", some_now([True, False]))
 def test_a_queue_of_all_queries_but_the_first(offset, instances):
     """Who comes before the queue meets itself nowhere; the others do, in whichever block they are."""
     q, k, _, relation = batch(3, b=16, m=1, instances=instances)

@@ -36,7 +36,7 @@ def _rank(rank: int, store: str) -> None:
     _rows(rank)
     _embeddings(rank)
     _union(rank)
-    for tile in (1, 4):
+    for tile in (2, 4):
         with implementation("streaming", tile=tile):
             _statistics(rank)
     distributed.destroy_process_group()

@@ -8,6 +8,7 @@ from pair_batches import random_batch, random_tree
 
 from labeltree.geometry import Euclidean, PoincareBall, Sphere
 from labeltree.pairs import PairRelation, bounded_sum, pair_counts, pair_statistics
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +45,7 @@ def similarity(geometry, kind, x, y):
 
 
 @pytest.mark.parametrize(("geometry", "kind"), SPACES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", some_now(range(3)))
 def test_against_loops(seed, geometry, kind):
     z, relation = batch(seed)
     n, size, codes = len(z), relation.num_relations, relation.codes().tolist()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from labeltree.pairs.kernels.launch_kernels import settings
-from sweeps import some_now
+from sweeps import long_unless, some_now
 
 pytestmark = pytest.mark.slow
 
@@ -113,7 +113,7 @@ def test_tiles_of_several_relations(dtype):
     )
 
 
-@pytest.mark.parametrize("refined", [False, True])
+@pytest.mark.parametrize("refined", long_unless([False, True], [True]))
 def test_relations_of_tiles(refined):
     how = settings(torch.bfloat16, 128)
     build(bounds_kernel, torch.float32, how, 1, 2, T=how.tile)

@@ -23,6 +23,7 @@ from labeltree.training.callbacks.stop_after_step import TrainingInterrupted
 from labeltree.training.fit import train
 from labeltree.training.read_recipes import RecipeParser
 from labeltree.training.recipe import Recipe
+from sweeps import long_unless
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +49,9 @@ INTERRUPTED = """
         (signal.SIGINT, "labeltree.cli", (130, "labeltree: interrupted\n")),
         (signal.SIGINT, "labeltree.processes", (130, "labeltree: interrupted\n")),
         (signal.SIGINT, "torch", (130, "labeltree: interrupted\n")),
-        (signal.SIGINT, "labeltree.runs", (130, "labeltree: interrupted\n")),
+        pytest.param(
+            signal.SIGINT, "labeltree.runs", (130, "labeltree: interrupted\n"), marks=pytest.mark.long
+        ),
         (signal.SIGTERM, "labeltree.processes", (-signal.SIGTERM, "")),  # the system ends it, by default
         (signal.SIGTERM, "argparse", (143, "labeltree: terminated\n")),
         (signal.SIGTERM, "torch", (143, "labeltree: terminated\n")),
@@ -173,7 +176,11 @@ class Send(Callback):
 
 
 @pytest.mark.parametrize(
-    "numbers", [(signal.SIGTERM,), (signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGTERM)]
+    "numbers",
+    long_unless(
+        [(signal.SIGTERM,), (signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGTERM)],
+        [(signal.SIGTERM,), (signal.SIGINT, signal.SIGTERM)],
+    ),
 )
 def test_sigterm_saves_the_step_as_ctrl_c_does(
     numbers: tuple[int, ...], recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

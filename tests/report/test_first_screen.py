@@ -17,6 +17,7 @@ from labeltree.report.pages.first_screen import group_word, promise_panel, promi
 from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
+from sweeps import long_unless
 
 QUESTIONS = ("open=apparel/dress+footwear/sandal",)
 
@@ -176,7 +177,7 @@ def test_the_page_opens_with_them(
     assert "Sensitivity" not in bare
 
 
-@pytest.mark.parametrize("per", ["sample", "group"])
+@pytest.mark.parametrize("per", long_unless(["sample", "group"], ["group"]))
 def test_folds_pool_a_question_case_by_case(table: EmbeddingTable, taxonomy: Taxonomy, per: str) -> None:
     settings = EvaluationSettings(
         resamples=30,

@@ -53,6 +53,7 @@ def test_many_nodes_are_one_table() -> None:
     assert sum("sortable" in (attributes.get("class") or "") for _, attributes in page.tags) == 1
 
 
+@pytest.mark.long
 def test_ten_thousand_classes() -> None:
     result, table, taxonomy = large_result()
     assert Page(render_report(result, table, taxonomy, projection="PCA")).words_seen < MOST

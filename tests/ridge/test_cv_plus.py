@@ -18,7 +18,7 @@ from labeltree.ridge.fitting import single_labels
 from labeltree.ridge.moments import clean_labels
 from labeltree.sklearn import TaxonomyClassifier
 from labeltree.taxonomy import Taxonomy
-from sweeps import some_now
+from sweeps import long_unless, some_now
 
 SPACE = {"tree": 0.0, "instance": 0.0, "similarity": "depth"}
 
@@ -33,7 +33,7 @@ def path_score(probabilities: Tensor, classes: Tensor, label: int, taxonomy: Tax
     return 0.0
 
 
-@pytest.mark.parametrize("seed", some_now(range(40), 3))
+@pytest.mark.parametrize("seed", some_now(range(40), 2))
 @pytest.mark.parametrize("several", [False, True])
 def test_sets_are_those_of_the_definition_with_heads_fitted_anew(seed: int, several: bool) -> None:
     rng, case = np.random.default_rng(seed), Case.draw(seed, several=several)
@@ -113,7 +113,7 @@ def world(n: int, seed: int, groups: int = 1) -> tuple[Tensor, Tensor, Tensor]:
     return torch.from_numpy(vectors), TREE.leaves[torch.from_numpy(which)], torch.arange(len(which)) // groups
 
 
-@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("size", long_unless([1, 3], [3]))
 def test_coverage_is_about_what_is_asked_for(size: int) -> None:
     new, truth, _ = world(1000, 1000)
     covered, inside, depths = [], [], []

@@ -12,6 +12,7 @@ from torch import Tensor
 from labeltree.decisions import ClassNodes, fit_calibrator
 from labeltree.ridge import fit_tree_ridge, fitting
 from labeltree.taxonomy import Taxonomy
+from sweeps import some_now
 
 TREE = Taxonomy.from_paths([(f"branch {i // 4}", f"family {i // 2}", f"class {i}") for i in range(8)])
 SPACE = {"tree": 0.5, "instance": 0.0, "similarity": "depth"}
@@ -32,7 +33,7 @@ def log_loss(probabilities: Tensor, nodes: Tensor, classes: Tensor) -> float:
     return float(-right.log().mean())
 
 
-@pytest.mark.parametrize(("n", "d", "noise"), [(60, 60, 2.0), (400, 12, 1.0)])
+@pytest.mark.parametrize(("n", "d", "noise"), some_now([(60, 60, 2.0), (400, 12, 1.0)]))
 def test_the_penalty_is_near_the_best_for_new_samples(n: int, d: int, noise: float) -> None:
     vectors, nodes = draw(n, noise, d=d)
     unseen, truth = draw(4000, noise, d=d)
@@ -62,7 +63,7 @@ def test_the_scale_follows_how_certain_answers_can_be() -> None:
     assert head.scale < 1, "outputs that vary and say nothing need a scale below 1"
 
 
-@pytest.mark.parametrize(("tail", "noise"), [(False, 1.5), (True, 1.5), (True, 3.0)])
+@pytest.mark.parametrize(("tail", "noise"), some_now([(False, 1.5), (True, 1.5), (True, 3.0)], 2))
 def test_answers_are_as_certain_as_they_are_right(tail: bool, noise: float) -> None:
     differences, losses = [], []
     for seed in range(4):

@@ -14,7 +14,7 @@ from labeltree.errors import DataError, TaxonomyError
 from labeltree.ridge import Moments, TreeRidge, fit_tree_ridge
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.class_similarity import class_similarity
-from sweeps import some_now
+from sweeps import long_unless, some_now
 
 TREE = Taxonomy.from_paths(
     [("a", "b", "c"), ("a", "b", "d"), ("a", "e", "f"), ("a", "e", "g"), ("h", "i"), ("h", "j"), ("k",)]
@@ -84,7 +84,7 @@ def with_one(vectors: Tensor) -> Tensor:
     return torch.cat([torch.ones(len(wide), 1), wide / wide.norm(dim=1, keepdim=True)], 1)
 
 
-@pytest.mark.parametrize("seed", some_now(range(100), 12))
+@pytest.mark.parametrize("seed", some_now(range(100), 6))
 @pytest.mark.parametrize("several", [False, True])
 def test_folds_equal_heads_that_never_saw_them(seed: int, several: bool) -> None:
     case = Case.draw(seed, several=several)
@@ -257,7 +257,7 @@ def test_embeddings_have_the_products_that_the_tree_gives(similarity: str, tree:
     torch.testing.assert_close(linear @ linear.T, expected, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("n", [50, 80, 500])
+@pytest.mark.parametrize("n", long_unless([50, 80, 500], [80, 500]))
 def test_labels_at_random_are_answered_by_chance(n: int) -> None:
     classes, draws = 5, 20 if n < 500 else 4
     tree = Taxonomy.from_paths([(f"family {k // 2}", f"species {k}") for k in range(classes)])
@@ -313,7 +313,7 @@ def test_bad_input_is_named() -> None:
         head.predict(case.vectors[:, :-1])
 
 
-@pytest.mark.parametrize("n", [120, 400, 900])
+@pytest.mark.parametrize("n", some_now([120, 400, 900], 2))
 def test_folds_of_wide_vectors_equal_heads_that_never_saw_them(n: int) -> None:
     """More dimensions than are eliminated at once; few samples, turned within what they span, and many."""
     rng = np.random.default_rng(n)

@@ -18,6 +18,7 @@ from labeltree.sampling import (
     HierarchicalBatchSampler,
     RandomBatchSampler,
 )
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -165,7 +166,7 @@ def test_lightning_on_two_devices(tmp_path: Path) -> None:
         assert seen[rank] == [(epoch, batch) for epoch in range(2) for batch in drawn(sampler, epoch)]
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", some_now([0, 1]))
 def test_lightning_goes_on_within_an_epoch(workers: int, tmp_path: Path) -> None:
     """With the loader of torchdata, which keeps its place in the checkpoint."""
     import lightning as L

@@ -32,8 +32,8 @@ def image_run(photos: Path, make_image_folder: Callable[..., Path]) -> Path:
     ).path
 
 
-@pytest.fixture(scope="session")
-def text_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module")
+def text_run(tmp_path_factory: pytest.TempPathFactory, few_words: None) -> Path:
     folder = tmp_path_factory.mktemp("notes")
     rows = [
         f"{a} {b} today,{label}" for label, said in WORDS.items() for a in said.split() for b in said.split()

@@ -7,6 +7,7 @@ import pytest
 
 from labeltree.studies.study_file import read_study
 from labeltree.studies.study_plan import Study
+from sweeps import long_unless
 
 pytestmark = pytest.mark.slow
 
@@ -16,13 +17,20 @@ FILES = sorted((ROOT / "studies").rglob("study.yaml"))
 ADVICE = {"hwc": ["alpha", "gamma"], "hicone": ["variant"], "himulcone": ["variant"]}
 
 
+each_study = pytest.mark.parametrize(
+    "file",
+    long_unless(FILES, FILES[::3]),
+    ids=lambda file: str(file.parent.relative_to(ROOT / "studies")),
+)
+
+
 @cache
 def study_of(file: Path) -> Study:
     """A study file, read once: it takes longer than what is asked of it."""
     return read_study(file)
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.parent.relative_to(ROOT / "studies")))
+@each_study
 def test_every_recipe_is_one(file: Path) -> None:
     study = study_of(file)
     # Points of a grid differ in values alone: the first and the last of each method are read.
@@ -32,7 +40,7 @@ def test_every_recipe_is_one(file: Path) -> None:
         study.recipe(method, method.trials[-1], study.seeds[0])
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.parent.relative_to(ROOT / "studies")))
+@each_study
 def test_defaults_that_are_our_advice_are_not_relied_on(file: Path) -> None:
     """A table must mean the same when the advice changes, so its file names what it was made with."""
     study = study_of(file)

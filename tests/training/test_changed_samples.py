@@ -22,6 +22,7 @@ from labeltree.runs import RunFolder, SampleRecord
 from labeltree.training.callbacks.checkpoints import Checkpoints
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
+from sweeps import some_now
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_words")]
 
@@ -124,7 +125,7 @@ def test_all_pixels_black_between_a_kill_and_the_resume(
     assert train(recipe, run, progress_bar=False).encoder.is_file()
 
 
-@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("kept", some_now([True, False]))
 def test_black_pixels_of_the_same_size_and_time_are_found_by_verify(
     kept: bool,
     image_folder: Path,

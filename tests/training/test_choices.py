@@ -19,6 +19,7 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.training.callbacks.checkpoints import best_row
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +47,7 @@ def test_an_undefined_monitor_keeps_the_newest_epoch(
     assert torch.load(folder.best_checkpoint, weights_only=True)["epoch"] == 2
 
 
-@pytest.mark.parametrize("geometry", ["sphere", "poincare"])
+@pytest.mark.parametrize("geometry", some_now(["sphere", "poincare"]))
 def test_bf16(geometry: str, tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
     recipe = recipe_of("hwc+lam", precision="bf16", geometry=geometry, epochs=1)
     folder = train(recipe, tmp_path, progress_bar=False)

@@ -99,11 +99,14 @@ def assert_alike(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor])
 
 @pytest.mark.parametrize(
     ("objective", "settings"),
-    [
-        ("hwc+lam", {"ema": 0.9, "ema_evaluate": "true"}),
-        ("maskcon", {"queue__size": 20}),
-        ("ce", {"adapter": 8}),
-    ],
+    some_now(
+        [
+            ("hwc+lam", {"ema": 0.9, "ema_evaluate": "true"}),
+            ("maskcon", {"queue__size": 20}),
+            ("ce", {"adapter": 8}),
+        ],
+        2,
+    ),
 )
 def test_the_run_of_the_whole_batch(
     objective: str, settings: dict[str, object], tmp_path: Path, recipe_of: Callable[..., Recipe]
@@ -120,7 +123,7 @@ def test_the_run_of_the_whole_batch(
     assert Plain.most == 4  # of the evaluation as well
 
 
-@pytest.mark.parametrize(("precision", "tolerance"), [("32", 1e-4), ("bf16", 5e-2)])
+@pytest.mark.parametrize(("precision", "tolerance"), some_now([("32", 1e-4), ("bf16", 5e-2)]))
 def test_the_gradient_of_the_whole_batch(
     precision: str, tolerance: float, tmp_path: Path, recipe_of: Callable[..., Recipe]
 ) -> None:

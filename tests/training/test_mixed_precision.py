@@ -54,7 +54,7 @@ def test_the_contrast_of_images_with_texts_is_float32(dtype: torch.dtype) -> Non
     assert images.grad is not None
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", some_now([torch.bfloat16, torch.float16]))
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_every_loss_is_float32(name: str, dtype: torch.dtype, recipe_of: Callable[..., Recipe]) -> None:
     """What an objective gives its loss may be half precision; the loss is what it is without autocast."""

@@ -19,6 +19,7 @@ from labeltree.runs import RunFolder
 from labeltree.training import batches
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
+from sweeps import long_unless, some_now
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +86,7 @@ def test_nothing_is_decoded_in_advance(image_folder: Path, monkeypatch: pytest.M
         open_source(image_folder, check=False, cache=True)
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("packed", long_unless([False, True], [True]))
 def test_a_stopped_run_goes_on(
     packed: bool, tmp_path: Path, image_folder: Path, recipe_of: Callable[..., Recipe]
 ) -> None:
@@ -135,7 +136,7 @@ def break_images(folder: Path, every: int) -> list[Path]:
 
 
 @pytest.mark.usefixtures("forked_loaders")
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", some_now([0, 1]))
 def test_unreadable_images_are_replaced_in_their_batch(
     workers: int,
     tmp_path: Path,

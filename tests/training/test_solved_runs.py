@@ -18,6 +18,7 @@ from labeltree.ridge import fit_tree_ridge
 from labeltree.ridge.ridge_file import load_ridge, save_ridge
 from labeltree.training.fit import train
 from labeltree.training.read_recipes import parser_of
+from sweeps import long_unless
 
 pytestmark = pytest.mark.slow
 
@@ -207,7 +208,7 @@ def train_for_space(data: Path, out: Path, *settings: str) -> Path:
     return train(parser_of("ce").recipe([*arguments, "--objective=ce"]), out, progress_bar=False).path
 
 
-@pytest.mark.parametrize("adapter", [False, True])
+@pytest.mark.parametrize("adapter", long_unless([False, True], [True]))
 def test_the_posterior_space_of_another_objective(run: Path, tmp_path: Path, adapter: bool) -> None:
     settings = ("--adapter=5",) if adapter else ()
     path = train_for_space(run.parent / "features.npz", tmp_path / "run", *settings)

@@ -17,7 +17,7 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.training.fit import train
 from labeltree.training.read_recipes import parser_of
 from labeltree.training.recipe import Recipe
-from sweeps import some_now
+from sweeps import long_unless, some_now
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_words")]
 
@@ -101,7 +101,7 @@ def test_known_features_change_nothing(table, tmp_path, objective, adapter, monk
     assert not [key for key in ours if key.startswith(base)]
 
 
-@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("frozen", long_unless([False, True], [True]))
 def test_a_stopped_run_ends_with_the_same_weights(table, tmp_path, frozen):
     from lightning.pytorch.callbacks import Callback
 
@@ -142,12 +142,15 @@ def test_the_encoder_before_training_has_no_adapter(table, tmp_path):
 
 @pytest.mark.parametrize(
     "rows",
-    [
-        "text\nbark bone\n",
-        "text,label\nbark bone,horse\n",
-        "text,depth1,depth2\nbark bone,animal,horse\n",
-        "text,label\nbark bone,\n",
-    ],
+    some_now(
+        [
+            "text\nbark bone\n",
+            "text,label\nbark bone,horse\n",
+            "text,depth1,depth2\nbark bone,animal,horse\n",
+            "text,label\nbark bone,\n",
+        ],
+        2,
+    ),
 )
 def test_texts_without_labels_of_the_run(table, tmp_path, rows, capsys):
     folder = train(recipe_of(table, epochs=1), tmp_path / "run", progress_bar=False).path

@@ -39,14 +39,22 @@ def mean_label_loss(scores: Tensor, labels: Tensor, classes: ClassNodes) -> Tens
         labels: (n,) nodes, each with a class at or below it.
         classes: Classes of the scores.
     """
+    return _mean_loss(scores, *_outside(labels, classes))
+
+
+def _outside(labels: Tensor, classes: ClassNodes) -> tuple[Tensor, Tensor]:
+    """Which classes do not lie at or below each distinct label `(L, C)`, and the place of every label."""
+    unique, inverse = torch.unique(labels, return_inverse=True)
+    return ~classes.below(unique), inverse
+
+
+def _mean_loss(scores: Tensor, outside: Tensor, place: Tensor) -> Tensor:
     total = scores.new_zeros(())
-    for start in range(0, len(labels), _ROWS):
+    for start in range(0, len(place), _ROWS):
         rows = slice(start, start + _ROWS)
-        unique, inverse = torch.unique(labels[rows], return_inverse=True)
-        below = classes.below(unique)[inverse]
-        inside = scores[rows].masked_fill(~below, -torch.inf).logsumexp(1)
+        inside = scores[rows].masked_fill(outside[place[rows]], -torch.inf).logsumexp(1)
         total = total + (scores[rows].logsumexp(1) - inside).sum()
-    return total / len(labels)
+    return total / len(place)
 
 
 def best_temperature(
@@ -293,9 +301,10 @@ def _temperature(
 
     The distances to class means are like that if the embeddings of all classes lie close together.
     """
+    labelled = _outside(nodes, classes)
 
     def loss(temperature: float) -> float:
-        fit = float(mean_label_loss(z / temperature, nodes, classes))
+        fit = float(_mean_loss(z / temperature, *labelled))
         if not smoothing:
             return fit
         logs = torch.log_softmax(z / temperature, 1)
@@ -322,11 +331,12 @@ def _vector(z: Tensor, nodes: Tensor, classes: ClassNodes, quick: bool) -> Calib
         given = torch.from_numpy(parameters.reshape(2, count).copy()).requires_grad_()
         with torch.enable_grad():  # where nothing else needs gradients, as in an evaluation
             change = given * unit
-            fit = mean_label_loss(z * (1 + change[0]) + change[1], nodes, classes)
+            fit = _mean_loss(z * (1 + change[0]) + change[1], *labelled)
             value = fit + _PRIOR * change.square().sum() / (2 * len(nodes))
         (gradient,) = torch.autograd.grad(value, given)
         return float(value.detach()), gradient.numpy().ravel()
 
+    labelled = _outside(nodes, classes)
     start, steps = np.zeros(2 * count), 20 if quick else 200
     minimum = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": steps})
     slopes, offsets = minimum.x.reshape(2, count) * unit.numpy()

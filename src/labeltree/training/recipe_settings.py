@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, get_type_hints
 
-from labeltree.safe_files import fits
+from labeltree.safe_files import matcher
 
 __all__ = ["check_idle", "check_kinds", "flatten", "numbers", "value_of"]
 
-_hints = cache(get_type_hints)
+
+@cache
+def _kinds(settings: type[Any]) -> list[tuple[dataclasses.Field[Any], Callable[[Any], bool] | None]]:
+    """Every setting, and what says whether a value has its type; None: it has settings of its own."""
+    hints = get_type_hints(settings)
+    return [
+        (entry, None if dataclasses.is_dataclass(hints[entry.name]) else matcher(hints[entry.name]))
+        for entry in dataclasses.fields(settings)
+    ]
 
 
 def value_of(settings: Any, name: str) -> Any:
@@ -35,12 +43,11 @@ def check_kinds(settings: Any, prefix: str = "") -> None:
     Raises:
         ValueError: Naming the setting and its value.
     """
-    hints = _hints(settings.__class__)
-    for entry in dataclasses.fields(settings):
-        value, kind = getattr(settings, entry.name), hints[entry.name]
-        if dataclasses.is_dataclass(kind):
+    for entry, matches in _kinds(settings.__class__):
+        value = getattr(settings, entry.name)
+        if matches is None:
             check_kinds(value, f"{prefix}{entry.name}.")
-        elif not fits(value, kind):
+        elif not matches(value):
             given = "null" if value is None else repr(value)
             default = "" if entry.default is dataclasses.MISSING else f"; its default is {entry.default!r}"
             raise ValueError(f"{prefix}{entry.name} is {given}, which has the wrong type{default}")
