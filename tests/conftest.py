@@ -23,10 +23,7 @@ from labeltree.runs import versions
 pytest_plugins = ["budget", "workers"]
 
 # A busy machine is no failure: neither a slow case nor slowly drawn ones.
-# Examples are drawn anew in every run: half as many in each find as much, a little later.
-settings.register_profile(
-    "any machine", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
 LEAVES = ("animal/dog/poodle", "animal/dog/beagle", "animal/cat/tabby", "plant/rose", "plant/fern")

@@ -373,7 +373,7 @@ PIECES = st.sampled_from(
     content=st.lists(PIECES, max_size=40).map(b"".join),
     name=st.sampled_from(["t.csv", "t.tsv", "t.jsonl", "t.json"]),
 )
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_text_is_read_or_refused_in_one_sentence(tmp_path_factory, content, name):
     path = tmp_path_factory.getbasetemp() / name
     path.write_bytes(content)
@@ -402,7 +402,7 @@ def test_any_text_is_read_or_refused_in_one_sentence(tmp_path_factory, content, 
     separator=st.sampled_from(",;\t|"),
     encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_what_is_written_is_read(tmp_path_factory, rows, separator, encoding):
     path = tmp_path_factory.getbasetemp() / "w.csv"
     with path.open("w", encoding=encoding, newline="") as file:

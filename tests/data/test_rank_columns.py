@@ -213,7 +213,7 @@ NAMES = st.one_of(st.none(), st.sampled_from("abc"))
 LABELS = st.lists(st.tuples(NAMES, NAMES, NAMES, NAMES), min_size=1, max_size=12, unique=True)
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(LABELS, st.sampled_from(["placeholder", "skip", "error", None]))
 def test_every_label_is_bridged_or_remains(labels: Any, gaps: Any) -> None:
     """No given name is lost, their order stays, and with placeholders depth is rank."""

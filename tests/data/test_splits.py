@@ -37,7 +37,7 @@ def counts(source, split):
     return torch.bincount(source.of_split(split).nodes + 1, minlength=TREE.num_nodes + 1)
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(
     samples=st.lists(st.tuples(st.integers(-1, 12), st.integers(-1, 6)), min_size=3, max_size=60),
     val=st.sampled_from([0.0, 0.1, 0.4]),

@@ -56,7 +56,7 @@ def slow_agreement(votes, agreement):
     return max(enough, key=lambda node: int(TREE.depth[node]), default=-1)
 
 
-@settings(max_examples=30)
+@settings(max_examples=50)
 @given(
     st.lists(st.lists(st.integers(-1, TREE.num_nodes - 1), min_size=4, max_size=4), min_size=1, max_size=6),
     st.sampled_from([0.5, 0.6, 0.57, 2 / 3, 0.75, 0.99, 1.0]),

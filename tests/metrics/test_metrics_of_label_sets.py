@@ -39,7 +39,7 @@ def line(node):
     return {node, *TREE.ancestors_of(node)} - {0}
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(ROWS)
 def test_overlap_and_nearest_label(rows):
     answers, sets = read(rows)

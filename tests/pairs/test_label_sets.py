@@ -26,7 +26,7 @@ def closest_of(u, v, refined):
     return int(codes.flatten()[rank[codes.flatten()].argmax()])
 
 
-@settings(max_examples=30)
+@settings(max_examples=50)
 @given(SETS, st.booleans())
 def test_every_pair_is_related_as_its_closest_labels(rows, refined):
     sets, depth = torch.tensor(rows), TREE.depth if refined else None
@@ -38,7 +38,7 @@ def test_every_pair_is_related_as_its_closest_labels(rows, refined):
     assert torch.equal(found, wanted)
 
 
-@settings(max_examples=30)
+@settings(max_examples=50)
 @given(SETS)
 def test_rows_agree_at_a_depth_if_any_labels_do(rows):
     relation = SetRelation.of_sets(TREE.paths, torch.tensor(rows))
@@ -138,7 +138,7 @@ def test_labels_out_of_range():
         losses.HWCLoss(TREE)(vectors, sets, instances)
 
 
-@settings(max_examples=30)
+@settings(max_examples=50)
 @given(SETS)
 def test_common_ancestors(rows):
     found = common_ancestors(torch.tensor(rows), TREE).tolist()

@@ -21,7 +21,7 @@ def most_batches(chunks: list[int], m: int) -> int:
     return count
 
 
-@settings(max_examples=60)
+@settings(max_examples=120)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(1, 120),

@@ -24,7 +24,7 @@ def long_tail(rng, n):
     return rng.choice(LEAVES, n, p=share / share.sum())
 
 
-@settings(max_examples=60)
+@settings(max_examples=120)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(1, 150),

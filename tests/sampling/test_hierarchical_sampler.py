@@ -12,7 +12,7 @@ from labeltree.taxonomy import Taxonomy
 pytestmark = pytest.mark.slow
 
 
-@settings(max_examples=60)
+@settings(max_examples=120)
 @given(
     seed=st.integers(0, 10**6),
     num_nodes=st.integers(2, 25),

@@ -96,7 +96,7 @@ def test_another_process_draws_the_same():
     assert there.stdout.split() == [here["found"]]
 
 
-@settings(max_examples=40)
+@settings(max_examples=80)
 @given(
     name=st.sampled_from(["random", "hierarchical"]),
     n=st.integers(1, 200),

@@ -90,7 +90,7 @@ def test_cifar_100() -> None:
 
 
 @given(trees())
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_any_tree_in_any_order(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     generator = torch.Generator().manual_seed(len(tree))
@@ -108,7 +108,7 @@ def test_any_tree_in_any_order(rows: Rows) -> None:
 
 
 @given(trees())
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_inner_nodes_are_normalised_means(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     leaves = tree.class_embeddings()

@@ -29,7 +29,7 @@ def test_a_notebook_shows_a_tree_that_unfolds() -> None:
 
 
 @given(trees(), st.integers(1, 6))
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_cut_against_walks(rows: Rows, depth: int) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     coarse, mapping = tree.cut(depth)

@@ -29,7 +29,7 @@ def numbered(dag: TaxonomyDAG) -> Graph:
 
 
 @given(graphs())
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_arrays_against_walks(graph: Graph) -> None:
     dag = TaxonomyDAG(*graph.lists)
     slow = numbered(dag)
@@ -54,7 +54,7 @@ def test_arrays_against_walks(graph: Graph) -> None:
 
 
 @given(graphs(max_nodes=8))
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_pairs_against_walks(graph: Graph) -> None:
     dag = TaxonomyDAG(*graph.lists)
     slow = numbered(dag)
@@ -85,7 +85,7 @@ def test_pairs_against_walks(graph: Graph) -> None:
 
 
 @given(trees())
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_a_tree_is_a_dag_with_the_same_answers(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     dag = TaxonomyDAG(rows.names, [[parent] if parent >= 0 else [] for parent in rows.parents])
@@ -108,7 +108,7 @@ def test_a_tree_is_a_dag_with_the_same_answers(rows: Rows) -> None:
 
 
 @given(graphs())
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_every_path_is_a_label(graph: Graph) -> None:
     dag = TaxonomyDAG(*graph.lists)
     slow = numbered(dag)

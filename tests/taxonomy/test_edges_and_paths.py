@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 
 @given(trees(), st.randoms(use_true_random=False))
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_edges_in_any_order_give_the_same_tree_of_names(rows: Rows, random: object) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     pairs = [(child, parent) for child, parent in enumerate(rows.parents) if parent >= 0]
@@ -26,7 +26,7 @@ def test_edges_in_any_order_give_the_same_tree_of_names(rows: Rows, random: obje
 
 
 @given(trees())
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_paths_give_back_the_tree(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     name = tree.names[0]

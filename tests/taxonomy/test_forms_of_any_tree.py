@@ -140,7 +140,7 @@ FORMS: dict[str, tuple[str, Callable[[list[tuple[str, int]]], str]]] = {
 
 
 @pytest.mark.parametrize(("suffix", "write"), FORMS.values(), ids=FORMS)
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(tree=small_trees(NAMES))
 def test_any_names(
     suffix: str, write: Callable[[list[tuple[str, int]]], str], tree: list[tuple[str, int]]
@@ -169,7 +169,7 @@ LINES: dict[str, Callable[[list[tuple[str, int]]], str]] = {
 
 
 @pytest.mark.parametrize("write", LINES.values(), ids=LINES)
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(tree=small_trees(WORDS))
 def test_words(write: Callable[[list[tuple[str, int]]], str], tree: list[tuple[str, int]]) -> None:
     """What is told from content alone is read as the tree, as something plainer, or refused."""

@@ -13,7 +13,7 @@ PATHS = ["animal/mammal/dog", "animal/mammal/cat", "animal/other", "plant/oak", 
 
 
 @given(trees())
-@settings(max_examples=75)
+@settings(max_examples=150)
 def test_labels_read_back_as_their_nodes(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     nodes = torch.arange(-1, len(tree))
@@ -25,7 +25,7 @@ def test_labels_read_back_as_their_nodes(rows: Rows) -> None:
 
 
 @given(trees())
-@settings(max_examples=50)
+@settings(max_examples=100)
 def test_a_name_is_found_where_one_node_has_it(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     for node in range(1, len(tree)):
@@ -41,7 +41,7 @@ def test_a_name_is_found_where_one_node_has_it(rows: Rows) -> None:
 
 
 @given(trees())
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_paths_as_strings_round_trip(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     for node in range(len(tree)):

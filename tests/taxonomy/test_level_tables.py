@@ -198,7 +198,7 @@ def test_edges_by_what_columns_are_called(tmp_path: Path, caplog: pytest.LogCapt
 NAMES = st.text("abcdefgh", min_size=1, max_size=3)
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @given(
     names=st.lists(
         st.sampled_from(("kind", "sort", "code", "sort code", "sort title", "description", "level", "url")),

@@ -88,7 +88,7 @@ def by_path(mapping: TaxonomyMapping) -> dict[tuple[str, ...], tuple[set[tuple[s
     }
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @given(mappings())
 def test_either_version_follows_from_the_changes(mapping: TaxonomyMapping) -> None:
     path = saved(mapping)
@@ -101,7 +101,7 @@ def test_either_version_follows_from_the_changes(mapping: TaxonomyMapping) -> No
     assert by_path(undone) == by_path(mapping)
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @given(trees(), trees())
 def test_what_is_left_after_applying_the_difference_is_nothing(old: Taxonomy, new: Taxonomy) -> None:
     mapping, _ = TaxonomyMapping.between(old, new)
@@ -126,7 +126,7 @@ def test_composition(data: st.DataObject) -> None:
         assert set(first.then(second).targets[node]) == expected
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @given(mappings())
 def test_no_old_node_is_lost(mapping: TaxonomyMapping) -> None:
     named = {change.old for change in mapping.changes()}
@@ -390,7 +390,7 @@ def revisions(draw: st.DrawFn) -> tuple[Taxonomy, Taxonomy]:
     return old, Taxonomy.from_paths([path for path in paths_below if path] or [("a",)])
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(revisions(), st.booleans())
 def test_revisions_go_both_ways(versions: tuple[Taxonomy, Taxonomy], accept: bool) -> None:
     old, new = versions

@@ -9,7 +9,7 @@ from labeltree.taxonomy import Taxonomy, TaxonomyError
 
 
 @given(trees())
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_nested_mappings_give_back_the_tree(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     nested: list[dict[str, object]] = [{} for _ in range(len(tree))]

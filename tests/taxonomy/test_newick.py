@@ -50,7 +50,7 @@ def test_inner_nodes_without_names_are_called_by_their_leaves() -> None:
 
 
 @given(trees())
-@settings(max_examples=40)
+@settings(max_examples=80)
 def test_what_is_written_is_read(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     text = newick_from_tree(tree.names, tree.parent.tolist())

@@ -20,7 +20,7 @@ def all_pairs(tree: Taxonomy) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @given(trees())
-@settings(max_examples=40)
+@settings(max_examples=80)
 def test_pairs_against_walks(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     # The tree's own preorder rows, so that node ids are row numbers.

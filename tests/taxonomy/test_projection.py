@@ -55,7 +55,7 @@ def yolo_slowly(slow: Graph, classes: list[int]) -> dict[int, int]:
 
 
 @given(graphs(), st.randoms())
-@settings(max_examples=40)
+@settings(max_examples=80)
 def test_odir(graph: Graph, random: Random) -> None:
     dag = TaxonomyDAG(*graph.lists)
     slow = numbered(dag)
@@ -70,7 +70,7 @@ def test_odir(graph: Graph, random: Random) -> None:
 
 
 @given(graphs(max_nodes=9), st.randoms())
-@settings(max_examples=40)
+@settings(max_examples=80)
 def test_yolo9000(graph: Graph, random: Random) -> None:
     dag = TaxonomyDAG(*graph.lists)
     slow = numbered(dag)
@@ -85,7 +85,7 @@ def test_yolo9000(graph: Graph, random: Random) -> None:
 
 
 @given(graphs())
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_every_path_of_the_tree_is_a_path_of_the_dag(graph: Graph) -> None:
     dag = TaxonomyDAG(*graph.lists)
     for rule in ("odir", "yolo9000"):

@@ -21,7 +21,7 @@ def naive_relation(tree: Taxonomy, u: int, v: int) -> tuple[int, int]:
 
 
 @given(trees())
-@settings(max_examples=40)
+@settings(max_examples=80)
 def test_relations_against_naive_path_comparison(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     nodes = torch.arange(-1, len(tree))
@@ -37,7 +37,7 @@ def test_relations_against_naive_path_comparison(rows: Rows) -> None:
 
 
 @given(trees())
-@settings(max_examples=40)
+@settings(max_examples=80)
 def test_the_table_says_what_the_paths_say(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     nodes = torch.arange(len(tree))

@@ -12,7 +12,7 @@ RAGGED = ["animal/mammal/dog", "animal/mammal/cat", "animal/fish", "plant"]
 
 
 @given(trees())
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_numbering_against_walks(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     n = len(rows.names)
@@ -42,7 +42,7 @@ def test_numbering_against_walks(rows: Rows) -> None:
 
 
 @given(trees())
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_path_tables_against_walks(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     assert tree.ancestors.shape == (len(tree), tree.max_depth + 1)

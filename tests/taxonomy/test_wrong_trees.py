@@ -26,7 +26,7 @@ def moved(tree: Taxonomy, wrong: Taxonomy, mapping: torch.Tensor) -> torch.Tenso
     return (wrong.parent[mapping[1:]] != old).nonzero()[:, 0] + 1
 
 
-@settings(max_examples=75)
+@settings(max_examples=150)
 @given(trees(), st.floats(0.01, 1.0), st.integers(0, 5))
 def test_shape_leaves_and_counts(tree, share, seed):
     by_depth = {d: (tree.depth == d).nonzero()[:, 0].tolist() for d in range(2, tree.max_depth + 1)}
