@@ -147,7 +147,7 @@ def test_a_question_has_its_rates_at_every_site() -> None:
 def test_few_patients_of_several_images_are_too_few_to_tell() -> None:
     table = clinic()
     assert table.groups is not None
-    good = torch.isin(table.nodes, torch.tensor(TREE.descendants(TREE.find("good"))))
+    good = torch.isin(table.nodes, torch.as_tensor(TREE.descendants(TREE.find("good"))))
     ill, tested = set(table.groups[~good].tolist()), table.groups[torch.from_numpy(table.split == "test")]
     few = [patient for patient in torch.unique(tested).tolist() if patient not in ill][:4]
     result = measure(wien=few)
