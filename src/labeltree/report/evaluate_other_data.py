@@ -275,12 +275,12 @@ def _without_groups(source: Source, run: TrainedRun) -> list[str]:
 
 def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
     """Whether the samples, without those that the run knows, are like those that promises rest on."""
-    if not len(theirs):
-        return []
     if decider.drift is None:
         return [
             "Whether these samples are like those of training cannot be tested: the run lacks a reference."
         ]
+    if not len(theirs):
+        return []
     seen = decider.drift.seen(theirs, decider.rule.probabilities(decider.scores(theirs)))
     drift = decider.drift.test(seen)
     if drift is None:
