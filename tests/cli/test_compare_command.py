@@ -231,3 +231,18 @@ def test_help_loads_nothing_heavy(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "--help"]) == 0
     assert "--baseline" in capsys.readouterr().out
     assert "labeltree.cli.commands.compare_command" in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--seed=-1",), "--seed is -1; it must be from 0 to 4,294,967,295"),
+        (("--resamples=-1",), "--resamples is -1; it must be at least 0"),
+        (("--permutations=0",), "--permutations is 0; it must be at least 1"),
+    ],
+)
+def test_numbers_that_cannot_be_drawn_with_are_refused(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "one", "other", *words]) != 0
+    assert said in capsys.readouterr().err

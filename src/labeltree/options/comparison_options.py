@@ -85,9 +85,9 @@ class CompareOptions(Options):
         int, argument("subtrees, depths and frequency bands with fewer samples are omitted")
     ] = 20
     confidence: Annotated[float, Option("of the intervals")] = 0.95
-    resamples: Annotated[int, Option("of the bootstrap (default 2000)")] = 2000
-    permutations: Annotated[int, Option("of the tests (default 10000)")] = 10_000
-    seed: Annotated[int, Option("of both")] = 0
+    resamples: Annotated[int, Option("of the bootstrap (default 2000)", least=0)] = 2000
+    permutations: Annotated[int, Option("of the tests (default 10000)", least=1)] = 10_000
+    seed: Annotated[int, Option("of both", least=0, most=2**32 - 1)] = 0
     out: Annotated[Place, Option("where to write (default ./comparison)", metavar="FOLDER")] = "comparison"
     report: Annotated[
         Place | None,

@@ -65,7 +65,7 @@ class SuspectsOptions(Options):
     fewest: Annotated[
         int, Option("labels with fewer samples (or groups) are judged at a coarser node", metavar="N")
     ] = 3
-    seed: Annotated[int, Option("seed of the folds")] = 0
+    seed: Annotated[int, Option("seed of the folds", least=0, most=2**32 - 1)] = 0
     verify: Annotated[bool, argument("read all files of a run's samples again")] = False
     progress: ShownProgress = None
 

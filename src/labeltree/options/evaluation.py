@@ -155,6 +155,8 @@ class EvaluationSettings:
                 f"confidence must lie between 0 and 1 and resamples be at least 0, got {self.confidence} and "
                 f"{self.resamples}"
             )
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed is {self.seed}; it must be from 0 to 2^32 - 1")
         if self.confusions < 0:
             raise ValueError(f"confusions must be at least 0, got {self.confusions}")
 

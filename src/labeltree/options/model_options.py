@@ -105,7 +105,7 @@ class CalibrateOptions(Options):
         ),
     ] = "child"
     share: Annotated[float, argument("the share of the samples that the probabilities are fitted to")] = 0.3
-    seed: Annotated[int, Option("seed of which samples fit the probabilities")] = 0
+    seed: Annotated[int, Option("seed of which samples fit the probabilities", least=0, most=2**32 - 1)] = 0
     verify: Verify = False
     progress: ShownProgress = None
 
@@ -191,7 +191,7 @@ class ExtendOptions(Options):
             "a run with objective tree-ridge, its own; auto: the best on held-out samples (default)"
         ),
     ] = "auto"
-    seed: Annotated[int, Option("seed of the choice of held-out samples")] = 0
+    seed: Annotated[int, Option("seed of the choice of held-out samples", least=0, most=2**32 - 1)] = 0
     progress: ShownProgress = None
 
     def check(self) -> None:

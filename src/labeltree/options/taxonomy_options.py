@@ -229,7 +229,7 @@ class SuggestOptions(Options):
     ] = "complete"
     depth: Annotated[int | None, Option("depth of the tree (default: by the number of classes)")] = None
     judge: Annotated[Sequence[str], Option("judge these trees of the same classes, too", metavar="TREE")] = ()
-    seed: Annotated[int, Option("seed of the halves and the random trees")] = 0
+    seed: Annotated[int, Option("seed of the halves and the random trees", least=0, most=2**32 - 1)] = 0
     out: Annotated[
         str | None, Option("write the tree there: .yaml, .csv, .json …", short="-o", metavar="FILE")
     ] = None
@@ -255,7 +255,7 @@ class TreeSuspectsOptions(Options):
     apart: Annotated[float, Option("AUC below which leaves are not told apart")] = 0.7
     only_significant: Annotated[bool, Option("list and write only these")] = False
     top: Annotated[int, Option("list at most this many of each kind")] = 10
-    seed: Annotated[int, Option("of folds, clusters and draws")] = 0
+    seed: Annotated[int, Option("of folds, clusters and draws", least=0, most=2**32 - 1)] = 0
     out: Annotated[
         str | None, Option("write the changes there, as a mapping (.yaml)", short="-o", metavar="FILE")
     ] = None
