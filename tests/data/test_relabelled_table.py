@@ -222,3 +222,20 @@ def test_a_table_of_names_is_counted(tmp_path: Path, text: str) -> None:
     assert {str(c).split(":")[0]: touched.by(c) for c in lt.diff_taxonomies(old, new).mapping.changes()}[
         "split"
     ] == 1
+
+
+def test_a_text_of_several_lines_in_a_record_stays_in_it(tmp_path: Path) -> None:
+    """U+2028 and U+0085 end no line of JSON Lines; the records below moved up by one."""
+    path = tmp_path / "table.jsonl"
+    lines = ['{"note": "a\u2028b\u0085c", "label": "owl"}', '{"note": "d", "label": "drake"}', ""]
+    path.write_text("\n".join(lines), "utf-8")
+    old, new = Taxonomy.from_paths(["mallard/drake", "owl"]), Taxonomy.from_paths(["mallard/male", "owl"])
+    renamed = TaxonomyMapping(
+        old, new, [(0,), (new.find("mallard"),), (new.find("male"),), (new.find("owl"),)]
+    )
+    relabel_table(path, tmp_path / "new.jsonl", renamed)
+    assert (tmp_path / "new.jsonl").read_text("utf-8").split("\n") == [
+        lines[0],
+        '{"note": "d", "label": "male"}',
+        "",
+    ]

@@ -150,7 +150,7 @@ def _change_records(
     """JSON Lines with other values; lines without any stay as they are."""
     coding = encoding or find_encoding(data, cut=False).encoding
     coding = "utf-8" if coding == "utf-8-sig" else coding
-    lines = data.decode(coding).splitlines(keepends=True)
+    lines = data.decode(coding).split("\n")  # texts may hold other ends of lines, such as U+2028
     if table.unit != "line":
         raise ValueError("its records are one list; write one a line (.jsonl)")
     for row, number in enumerate(table.numbers_of(np.arange(table.num_rows)).tolist()):
@@ -162,9 +162,9 @@ def _change_records(
         record = json.loads(line.removeprefix("\ufeff"))
         for name, text in new.items():
             _put(record, name, text)
-        end = line[len(line.rstrip("\r\n")) :]
+        end = line[len(line.rstrip("\r")) :]
         lines[number - 1] = ("\ufeff" if line.startswith("\ufeff") else "") + _dump(record) + end
-    return "".join(lines).encode(coding)
+    return "\n".join(lines).encode(coding)
 
 
 def _dump(record: Any) -> str:
