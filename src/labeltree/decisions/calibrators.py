@@ -266,10 +266,10 @@ def fit_calibrator(
         return _vector(z, nodes, classes, quick)
     if kind == "depth":
         return Calibrator("depth", tuple(StepSoftmax(classes).fit(z, nodes)))
-    unique, inverse = torch.unique(nodes, return_inverse=True)
-    below = classes.below(unique)[inverse]
-    smoothing = _smoothing(below.gather(1, z.argmax(1, keepdim=True))[:, 0])
-    return Calibrator("temperature", (_temperature(z, nodes, classes, smoothing, ~below),))
+    outside, place = _outside(nodes, classes)
+    smoothing = _smoothing(~outside[place, z.argmax(1)])
+    others = outside[place] if smoothing else None
+    return Calibrator("temperature", (_temperature(z, nodes, classes, smoothing, others),))
 
 
 def smoothed_temperature(scores: Tensor, labels: Tensor, classes: ClassNodes) -> float:
@@ -299,7 +299,8 @@ def _temperature(
 ) -> float:
     """The temperature with the least loss; of scores that hardly differ also one below 1/1000.
 
-    The distances to class means are like that if the embeddings of all classes lie close together.
+    With `smoothing` this part of every label counts as any of the `others`, or else as every class alike. The
+    distances to class means hardly differ if the embeddings of all classes lie close together.
     """
     labelled = _outside(nodes, classes)
 
