@@ -105,7 +105,7 @@ def evaluated(
         ("decisions", "nll_after", False, "sign flips"),
         ("frequency", "probe.top1_head", True, "sign flips"),
         ("frequency", "prototypes.hierarchical_f1_tail", True, "sign flips"),
-        ("frequency", "retrieval.embeddings.map_at_r_middle", True, "sign flips"),
+        ("frequency", "retrieval.embeddings.map_at_r_middle", True, "jackknife"),
         ("knn", "features.balanced_top1", True, "sign flips"),
         ("knn", "features.top1_tail", True, "sign flips"),
         ("transfer", "probe.embeddings.top1", True, "sign flips"),

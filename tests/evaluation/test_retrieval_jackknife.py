@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
+from scipy.special import ndtri, stdtrit
+from scipy.stats import binomtest
 from torch import Tensor
 
 from labeltree.evaluation import (
@@ -26,9 +28,9 @@ from labeltree.evaluation.statistics import Resampling, retrieval_jackknife
 from labeltree.evaluation.statistics.retrieval_jackknife import (
     WithoutBlocks,
     draw_blocks,
-    ends_of_search,
     values_without_blocks,
 )
+from labeltree.evaluation.statistics.search_jackknife import BlockEffects, SearchJackknife
 from labeltree.geometry import Sphere
 from labeltree.metrics.functional import retrieval_metrics
 from labeltree.metrics.search.ranking import RankedChunk, ranked_chunks
@@ -60,10 +62,10 @@ def searched(table: EmbeddingTable) -> EmbeddingTable:
 
 
 def test_blocks_are_of_whole_units_and_even() -> None:
-    units = np.repeat(np.arange(45), np.arange(45) % 4 + 1)
+    units = np.repeat(np.arange(120), np.arange(120) % 4 + 1)
     blocks = draw_blocks(units, np.arange(len(units)))
-    assert set(blocks.tolist()) == set(range(20))
-    of_units = [set(blocks[units == unit].tolist()) for unit in range(45)]
+    assert set(blocks.tolist()) == set(range(50))
+    of_units = [set(blocks[units == unit].tolist()) for unit in range(120)]
     assert all(len(each) == 1 for each in of_units)
     sizes = np.bincount([each.pop() for each in of_units])
     assert set(sizes.tolist()) <= {2, 3}
@@ -159,7 +161,7 @@ def test_pseudo_values_are_those_of_a_jackknife() -> None:
     """By its definition: every block is left out, and everything computed anew."""
     table = drawn(60, 1)
     points, nodes = table.embeddings[table.split == "test"], table.nodes[table.split == "test"]
-    blocks = draw_blocks(np.arange(60), np.arange(60))
+    blocks = np.random.default_rng(0).permutation(60) % 20
 
     @cache
     def of(rows: tuple[int, ...]) -> Tensor:
@@ -176,11 +178,11 @@ def test_pseudo_values_are_those_of_a_jackknife() -> None:
     assert not np.isnan(values).any()
     every = np.arange(60)
     found = values_without_blocks(without, ranking(points), blocks, every, every, seed=0)["map@r"]
-    sums, counts = found.sums(csr_array(np.ones((1, 60))), values)
-    assert (counts == 3).all()
+    effects = found.effects(csr_array(np.ones((1, 60))), values)
+    assert effects.counted.all()
     left_out = np.array([float(of(tuple(np.flatnonzero(blocks != b).tolist())).mean()) for b in range(20)])
-    pseudo = 20 * values.mean() - 19 * left_out
-    np.testing.assert_allclose(sums[0] / 3, pseudo - pseudo.mean() + values.mean(), atol=1e-5)
+    added = (effects.queries + effects.results)[:, 0]
+    np.testing.assert_allclose(added, (left_out.mean() - left_out) * 19 / 20, atol=1e-6)
 
 
 def test_parts_have_what_all_results_add_to_them() -> None:
@@ -192,29 +194,63 @@ def test_parts_have_what_all_results_add_to_them() -> None:
         for block in set(range(3)) - {int(blocks[row])}:
             without[row, block] = values[row] - 0.125 * (block + 1)
     whole = WithoutBlocks(blocks, rows, without, np.zeros(3, dtype=np.int64))
-    first = csr_array(np.array([[1.0, 1, 0, 0, 0, 0]]))
-    sums, counts = whole.sums(first, values)
-    assert counts.tolist() == [[2, 0, 0]]
+    first = whole.effects(csr_array(np.array([[1.0, 1, 0, 0, 0, 0]])), values)
+    assert first.counted[:, 0].tolist() == [True, False, False]
     # what block 0 adds is not known of its own two queries: nobody else is in the part
-    assert np.isnan(sums).all()
+    assert np.isnan(first.results).all()
     both = csr_array(np.array([[1.0, 1, 1, 0, 0, 0]]))
-    sums, counts = whole.sums(both, values)
-    added = (3 / 3) * 2 * (np.array([0.125, 0.25, 0.375]) - 0.25)
-    np.testing.assert_allclose(sums[0], np.array([1.5, 0.25, 0.0]) + added, atol=1e-6)
-    np.testing.assert_allclose(whole.at(np.arange(6)[::-1]).sums(both[:, ::-1], values[::-1])[0], sums)
+    effects = whole.effects(both, values)
+    mean = 1.75 / 3
+    np.testing.assert_allclose(effects.queries[:, 0], np.array([1.5 - 2 * mean, 0.25 - mean, 0]) / 3)
+    np.testing.assert_allclose(effects.results[:, 0], np.array([-0.125, 0, 0.125]) * 2 / 3, atol=1e-6)
+    np.testing.assert_allclose(effects.pairs, 0, atol=1e-6)  # a block does the same to all queries
+    turned = whole.at(np.arange(6)[::-1]).effects(both[:, ::-1], values[::-1])
+    np.testing.assert_allclose(turned.results, effects.results)
 
 
-def test_folds_are_searched_one_by_one() -> None:
-    table = drawn(120, 4)
-    folds = [measured(table.rows(torch.arange(120 * part, 120 * part + 120))) for part in range(2)]
-    parts = [each.without[KEY] for each in folds]
-    values = [each.values[KEY] for each in folds]
-    joined = WithoutBlocks.joined(parts)
-    weights = [~np.isnan(each) * 1.0 for each in values]
-    sums, counts = joined.sums(csr_array(np.concatenate(weights)[None]), np.concatenate(values))
-    alone = [part.sums(csr_array(w[None]), v) for part, w, v in zip(parts, weights, values, strict=True)]
-    np.testing.assert_allclose(sums[0], np.concatenate([each[0][0] for each in alone]))
-    np.testing.assert_allclose(counts[0], np.concatenate([each[1][0] for each in alone]))
+def test_what_pairs_of_blocks_do_counts_once() -> None:
+    """Queries whose values hang on single results: the plain jackknife says twice their variance.
+
+    Each of 600 queries is right by chance of its own, of the result and of the pair, so that the variance of
+    the mean is known; what is taken off is not more than the effects of pairs.
+    """
+    rng = np.random.default_rng(0)
+    samples, count = 600, 50
+    blocks = np.arange(samples) % count
+    weights = csr_array(np.ones((1, samples)))
+    plain, corrected, means = [], [], []
+    for _ in range(60):
+        result = rng.integers(samples, size=samples)  # the only one that a query has
+        good = 0.15 * rng.normal(size=samples)  # of a sample as a result
+        value = 0.1 * rng.normal(size=samples) + good[result] + rng.normal(size=samples)
+        left = np.where(
+            blocks[:, None] == np.arange(count),
+            np.nan,
+            np.where(blocks[result][:, None] == np.arange(count), 0.0, value[:, None]),
+        )
+        part = WithoutBlocks(
+            blocks, np.arange(samples), left.astype(np.float32), np.zeros(count, dtype=np.int64)
+        )
+        effects = part.effects(weights, value)
+        jackknife = SearchJackknife([effects], np.full((1, 1), 600.0), False, np.zeros((1, 1), dtype=bool))
+        variance, freedom = jackknife.variance(np.ones(1))
+        assert 5 <= freedom[0] < 49
+        corrected.append(float(variance[0]))
+        plain.append(float(np.square(effects.queries + effects.results).sum() * 50 / 49))
+        means.append(value.mean())
+    known = (0.1**2 + 1.0 + 2 * 0.15**2) / samples  # two queries in 600 have the same result
+    assert np.var(means) == pytest.approx(known, rel=0.6)
+    assert np.mean(plain) == pytest.approx(2 * known, rel=0.15)
+    assert np.mean(corrected) == pytest.approx(known, rel=0.15)
+
+
+def effects_of(*columns: tuple[float, float]) -> BlockEffects:
+    """Of means with a value and the standard error of twenty blocks that differ alike."""
+    value, error = np.array(columns, dtype=float).T
+    queries = np.where(np.arange(20) % 2, 1.0, -1.0)[:, None] * error * np.sqrt(19 / 400)
+    nothing = np.zeros_like(queries)
+    pairs, counted = np.zeros((20, *queries.shape)), np.ones(queries.shape, dtype=bool)
+    return BlockEffects(value, queries, nothing, pairs, counted)
 
 
 @pytest.mark.long
@@ -323,10 +359,57 @@ def test_a_share_at_the_ceiling_has_the_binomial_interval() -> None:
 
 def test_shares_of_queries_are_no_surer_than_independent_ones() -> None:
     """48 of 48: what single blocks add would make it known to 2 %."""
-    ends = np.array([0.979, 0.979]), np.array([1.0, 1.2])
-    low, high = ends_of_search(*ends, np.ones(2), np.array([True, False]), np.array([48.0, 48.0]), 0.95)
-    np.testing.assert_allclose(low, [0.025 ** (1 / 48), 0.979])
-    np.testing.assert_allclose(high, [1.0, 1.0])
+    effects = effects_of((1.0, 0.01), (1.0, 0.01), (0.5, 0.01), (0.5, 0.0))
+    single = np.array([[True, False, True, False]])
+    ends = SearchJackknife([effects], np.full((1, 4), 48.0), True, single).interval(np.ones(1))
+    np.testing.assert_allclose(ends.low[:2], 0.025 ** (1 / 48))
+    np.testing.assert_allclose(ends.high[:2], 1.0)
+    np.testing.assert_allclose([ends.low[2], ends.high[2]], binomial_interval(24, 48))
+    assert np.isnan([ends.low[3], ends.high[3]]).all()  # all blocks agree
+
+
+def binomial_interval(hits: int, of: int) -> tuple[float, float]:
+    exact = binomtest(hits, of).proportion_ci()
+    return exact.low, exact.high
+
+
+def test_the_ends_are_those_of_as_sure_a_share_or_of_t() -> None:
+    reach = stdtrit(19, 0.975)
+    of_hundred = 0.05 * ndtri(0.975) / reach  # so that one of t is as long as for 100 samples
+    effects = effects_of((0.5, of_hundred), (0.97, 0.02), (3.0, 0.5))
+    share, single = np.array([True, True, False]), np.zeros((1, 3), dtype=bool)
+    jackknife = SearchJackknife([effects], np.full((1, 3), 60.0), share, single)
+    ends = jackknife.interval(np.ones(1))
+    np.testing.assert_allclose(ends.error, [of_hundred, 0.02, 0.5])
+    np.testing.assert_allclose([ends.low[2], ends.high[2]], [3 - 0.5 * reach, 3 + 0.5 * reach])
+    np.testing.assert_allclose([ends.low[0], ends.high[0]], binomial_interval(50, 100))
+    assert 0.97 - ends.low[1] > 0.02 * reach  # to the side that it can vary to
+    assert ends.high[1] < 1
+    both = SearchJackknife([effects, effects], np.full((2, 3), 60.0), share, np.repeat(single, 2, axis=0))
+    difference = both.interval(np.array([1.0, -1.0]))
+    assert np.isnan(difference.low).all()  # the same effects: all blocks agree
+    np.testing.assert_allclose(both.interval(np.array([2.0, -1.0])).error, [of_hundred, 0.02, 0.5])
+    np.testing.assert_allclose(both.interval(np.array([0.5, 0.5])).low, ends.low)
+
+
+def test_near_the_bounds_half_of_what_pairs_do_is_taken_off() -> None:
+    """And no more than leaves five degrees of freedom, as six blocks have."""
+    rng = np.random.default_rng(0)
+    value = np.array([0.5, 1.0, 0.95, 0.5])
+    queries = 0.01 * rng.normal(size=(50, 4))
+    pairs = 0.0005 * rng.normal(size=(50, 50, 4)) * np.array([1, 1, 1, 100])
+    counted = np.ones((50, 4), dtype=bool)
+    effects = BlockEffects(value, 0.5 * queries, 0.5 * queries, pairs, counted)
+    nothing, share = np.full((1, 4), 60.0), np.ones(4, dtype=bool)
+    variance, freedom = SearchJackknife(
+        [effects], nothing, share, np.zeros((1, 4), dtype=bool)
+    ).variance(np.ones(1))  # fmt: skip
+    whole, twice = np.square(queries).sum(axis=0) * 50 / 49, np.square(pairs).sum(axis=(0, 1)) * 50 / 49
+    assert (twice[:3] < 0.6 * whole[:3]).all()
+    part = np.array([1, 0.5, 0.75])
+    np.testing.assert_allclose(variance[:3], whole[:3] - part * twice[:3])
+    np.testing.assert_allclose(freedom[:3], 49 * np.square(variance[:3] / whole[:3]))
+    assert freedom[3] == pytest.approx(5)
 
 
 def test_own_groups_stay_left_out() -> None:

@@ -18,8 +18,6 @@ from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import GROUPS, ClassFrequency
 from labeltree.evaluation.statistics import (
     FEWEST_GROUPS,
-    Bootstrap,
-    GroupSums,
     Interval,
     JointJackknife,
     RatioColumns,
@@ -28,7 +26,8 @@ from labeltree.evaluation.statistics import (
     mean_of_parts,
 )
 from labeltree.evaluation.statistics.jackknife import jackknife
-from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks, ends_of_search
+from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks
+from labeltree.evaluation.statistics.search_jackknife import SearchJackknife
 from labeltree.metrics.catalogue import find_metric, is_larger_better
 from labeltree.runs import EmbeddingTable
 from labeltree.runs.table_file_columns import number_groups
@@ -49,6 +48,7 @@ __all__ = [
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Kind = Literal["scores", "by_depth", "by_node", "curves"]
+_MEANS = 256  # of queries whose blocks are in memory at a time
 
 
 class Place(NamedTuple):
@@ -273,7 +273,7 @@ def _estimate_among(
             counts = _count_units(weights, units.groups[position[each.rows].numpy()])
             value = np.array([numbers[place].value for place in places])
             if each.share:
-                ends = _share_without_blocks(each, weights, value, counts, resampling)
+                ends = _share_without_blocks(each, weights, value, counts, resampling.confidence)
             else:  # CPCC, a correlation
                 left = each.without.means(weights).T
                 ends = jackknife(value, left, counts, confidence=resampling.confidence, lowest=-1.0)
@@ -284,26 +284,20 @@ def _estimate_among(
 
 
 def _share_without_blocks(
-    column: Column, weights: csr_array, value: Floats, counts: Floats, resampling: Resampling
+    column: Column, weights: csr_array, value: Floats, counts: Floats, confidence: float
 ) -> Interval:
     """The intervals of means `(m,)` of queries between 0 and 1, with weights `(m, n)`, of `counts` units."""
     assert column.without is not None
-    sums = [part.T[:, None] for part in column.without.sums(weights, column.values.numpy())]
-    known = np.isfinite(sums[0]).all(axis=(0, 1))
-    ends = Interval(value, *np.full((3, len(value)), np.nan))
-    if not known.any():
-        return ends
-    drawn = GroupSums(sums[0][:, :, known], sums[1][:, :, known])
-    of_known = Bootstrap(drawn, resamples=resampling.resamples, seed=resampling.seed).interval(
-        confidence=resampling.confidence
-    )
-    single = ((column.values == 0) | (column.values == 1) | column.values.isnan()).all()
-    every = np.full(int(known.sum()), bool(single))
-    ends.low[known], ends.high[known] = ends_of_search(
-        of_known.low, of_known.high, of_known.value, every, counts[known], resampling.confidence
-    )
-    ends.error[known] = of_known.error
-    return ends
+    single = bool(((column.values == 0) | (column.values == 1) | column.values.isnan()).all())
+    ends = np.empty((3, len(value)))
+    for start in range(0, len(value), _MEANS):
+        part = slice(start, start + _MEANS)
+        effects = column.without.effects(weights[part], column.values.numpy())
+        units = counts[None, part]
+        drawn = SearchJackknife([effects], units, True, np.full(units.shape, single))
+        interval = drawn.interval(np.ones(1), confidence=confidence)
+        ends[:, part] = interval.low, interval.high, interval.error
+    return Interval(value, *ends)
 
 
 def _means_of(column: Column, nodes: Tensor, tree: Taxonomy) -> tuple[list[Place], csr_array]:

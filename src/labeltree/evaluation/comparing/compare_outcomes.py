@@ -66,8 +66,9 @@ def compare(
     (`Bootstrap`, `sign_flip_test`); if a method has several runs, from `across_runs`, which adds the variance
     between runs. Holm's rule corrects the p-values of all metrics and methods jointly, and likewise those of
     all strata; metrics that are the same on these samples (`duplicate_metrics`) count once. Metrics that are
-    not means over samples (`Statistic`) are recomputed without blocks of samples; their p-values come from
-    the ratio of the difference to its standard error, since samples of two clusterings cannot be exchanged.
+    not means over samples (`Statistic`), and those of a search among the samples (`SearchJackknife`), are
+    recomputed without blocks of samples; their p-values come from the ratio of the difference to its standard
+    error, since neither samples of two clusterings nor results of two searches can be exchanged.
 
     The metrics `answer_top1`, `answer_hierarchical_f1` … of the role `answers` are those of the
     classifier that gives each run's answers. It may differ between runs: runs are compared as they are used.

@@ -51,9 +51,9 @@ class Difference:
         corrected: `p` after Holm's correction over all metrics, or subtrees, and methods.
         mcnemar: p-value of the exact McNemar test, for accuracies of single runs on samples without groups;
             NaN elsewhere, such as for means over classes, in which samples have different weights.
-        test: The test that gave `p`: `sign flips` between two runs (`sign_flip_test`; of blocks of
-            samples for a search among them), `studentised sign flips` for means over samples that differ
-            between them (the severity of mistakes), `bootstrap` for metrics that are not means; `runs and
+        test: The test that gave `p`: `sign flips` between two runs (`sign_flip_test`), `studentised sign
+            flips` for means over samples that differ between them (the severity of mistakes), `jackknife` for
+            a search among the samples (`SearchJackknife`) and for metrics that are not means; `runs and
             samples` if either method has several runs (`across_runs`).
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,16 @@ from labeltree.evaluation.statistics import (
 )
 from labeltree.evaluation.statistics.interval_ends import Floats
 from labeltree.evaluation.statistics.jackknife import block_counts
-from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks, ends_of_search
+from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks
 from labeltree.evaluation.statistics.sampling_units import join_groups
+from labeltree.evaluation.statistics.search_jackknife import BlockEffects, SearchJackknife
 from labeltree.runs.table_file_columns import number_groups
 from labeltree.taxonomy.versions.paired_names import list_differences
 
 __all__ = ["Found", "PairedEstimates", "Stratum", "common_samples", "strata", "tested_in_all"]
 
 _Rows = dict[tuple[int, int], int]
+_Uncertainty = Bootstrap | JointJackknife | SearchJackknife
 
 
 def common_samples(
@@ -249,16 +251,6 @@ class Found(NamedTuple):
             },
         )
 
-    def of_search(self, single: bool, confidence: float) -> Found:
-        """With the ends of a search, see `ends_of_search`; `single`: a share of queries, in one run."""
-        estimates = {}
-        for name, each in self.estimates.items():
-            alone = np.array([single and len(each.runs) == 1])
-            low, high, value = np.array([[each.low], [each.high], [each.value]])
-            low, high = ends_of_search(low, high, value, alone, np.array([float(self.units)]), confidence)
-            estimates[name] = replace(each, low=float(low[0]), high=float(high[0]))
-        return self._replace(estimates=estimates)
-
 
 @dataclass(frozen=True)
 class PairedEstimates:
@@ -284,8 +276,8 @@ class PairedEstimates:
         Intervals and tests of a metric draw the units of the samples of its block (`Outcomes.block`), so that
         they do not depend on which other metrics are compared: where half of the samples was set aside for
         learning, the numbers of classifiers rest on fewer units than those of retrieval. Those of a search
-        among the samples draw blocks of samples (`WithoutBlocks`), and there are none where the runs did not
-        search the same samples.
+        among the samples leave out blocks of samples (`SearchJackknife`), and there are none where the runs
+        did not search the same samples.
         """
         runs = [run for outcomes in methods.values() for run in outcomes]
         place: dict[str, list[int]] = {}
@@ -312,17 +304,15 @@ class PairedEstimates:
                 if joint:
                     left = _correlations_without_blocks(drawn, joint)
                     by_key |= zip(joint, self._measure_joint(drawn, joint, place, left), strict=True)
-                if means:
-                    measured = self._measure_means(drawn, means, place, "blocks" if known else "unknown")
-                    by_key |= zip(means, measured, strict=True)
+                if means and known:
+                    by_key |= zip(means, self._measure_searched(drawn, means, place), strict=True)
+                elif means:
+                    measured = self._measure_means(drawn, means, place)
+                    by_key |= zip(means, (each.without_intervals() for each in measured), strict=True)
         return {key: by_key[key] for key in keys}
 
     def _measure_means(
-        self,
-        runs: Sequence[Outcomes],
-        keys: Sequence[Key],
-        place: Mapping[str, list[int]],
-        drawn: Literal["units", "blocks", "unknown"] = "units",
+        self, runs: Sequence[Outcomes], keys: Sequence[Key], place: Mapping[str, list[int]]
     ) -> list[Found]:
         """Metrics that are means over samples, for runs on the samples of their block.
 
@@ -330,27 +320,25 @@ class PairedEstimates:
             runs: The outcomes of all runs.
             keys: The metrics.
             place: Method → places of its runs.
-            drawn: What is resampled: units of samples; blocks of samples that are searched among each other;
-                `unknown`: they are so, but have no blocks, and therefore neither intervals nor tests.
         """
         values, weights = _stacked(runs, keys)
-        counted, plain = ~np.isnan(values), None
-        if drawn == "blocks":
-            sums, unknown = _sums_of_blocks(runs, keys, values, weights)
-        else:
-            plain = np.where(_weighed_alike(values, weights), values, np.nan)
-            sums = GroupSums.of(values, runs[0].units, weights)
-            unknown = np.full(len(keys), drawn == "unknown")
+        plain = np.where(_weighed_alike(values, weights), values, np.nan)
+        sums = GroupSums.of(values, runs[0].units, weights)
         bootstrap = Bootstrap(sums, resamples=self.resamples, seed=self.seed)
-        share = np.array([not any(key in run.no_share for run in runs) for key in keys])
-        measured = self._found(bootstrap, plain, counted, place, runs, share)
-        if drawn == "blocks":
-            single = np.isin(values, [0.0, 1.0]) | ~counted
-            measured = [
-                each.of_search(bool(single[..., number].all()), self.confidence)
-                for number, each in enumerate(measured)
-            ]
-        return [each.without_intervals() if no else each for each, no in zip(measured, unknown, strict=True)]
+        return self._found(bootstrap, plain, ~np.isnan(values), place, runs, _shares(runs, keys))
+
+    def _measure_searched(
+        self, runs: Sequence[Outcomes], keys: Sequence[Key], place: Mapping[str, list[int]]
+    ) -> list[Found]:
+        """Likewise, of samples that are searched among each other in the same blocks."""
+        values, weights = _stacked(runs, keys)
+        counted = ~np.isnan(values)
+        units = [[run.count_groups(rows) for rows in counted[:, at].T] for at, run in enumerate(runs)]
+        blocks = next(each.values.shape[1] for run in runs for key in keys if (each := run.without.get(key)))
+        single = np.asarray((np.isin(values, [0.0, 1.0]) | ~counted).all(axis=0))
+        effects = [_effects(run, keys, values[:, at], weights[:, at], blocks) for at, run in enumerate(runs)]
+        jackknife = SearchJackknife(effects, np.array(units, dtype=float), _shares(runs, keys), single)
+        return self._found(jackknife, None, counted, place, runs)
 
     def _measure_joint(
         self,
@@ -365,7 +353,7 @@ class PairedEstimates:
 
     def _found(
         self,
-        bootstrap: Bootstrap | JointJackknife,
+        bootstrap: _Uncertainty,
         values: Floats | None,
         counted: NDArray[np.bool_],  # (n, r, m)
         place: Mapping[str, list[int]],
@@ -425,7 +413,7 @@ class PairedEstimates:
         return JointJackknife(value, left, present, lowest)
 
     def _estimates(
-        self, bootstrap: Bootstrap | JointJackknife, runs: list[int], share: NDArray[np.bool_] | bool
+        self, bootstrap: _Uncertainty, runs: list[int], share: NDArray[np.bool_] | bool
     ) -> list[Estimate]:
         single = bootstrap.ratios[runs]
         contrast = _contrast(bootstrap, runs)
@@ -433,10 +421,10 @@ class PairedEstimates:
         low, high, error = intervals.low, intervals.high, intervals.error
         sd = np.full_like(low, np.nan)
         if len(runs) > 1:
-            groups = bootstrap.groups(np.array(runs))
+            groups = bootstrap.groups(contrast)
             parts = across_runs(intervals.value, [single], error, groups, confidence=self.confidence)
             low, high, error, sd = parts.low, parts.high, parts.error, single.std(axis=0, ddof=1)
-        if isinstance(bootstrap, JointJackknife):
+        if not isinstance(bootstrap, Bootstrap):
             low, high = bootstrap.limited(low, high)
         rows = np.stack([intervals.value, low, high, error, sd], axis=1).tolist()
         return [
@@ -445,7 +433,7 @@ class PairedEstimates:
         ]
 
     def _differences(
-        self, bootstrap: Bootstrap | JointJackknife, values: Floats | None, runs: list[int], base: list[int]
+        self, bootstrap: _Uncertainty, values: Floats | None, runs: list[int], base: list[int]
     ) -> list[Difference]:
         """Differences from the baseline; `values` of single samples allow McNemar's test, None omits it.
 
@@ -466,7 +454,7 @@ class PairedEstimates:
         else:
             test = ["jackknife" if single else "runs and samples"] * len(low)
             spread = [bootstrap.ratios[runs], bootstrap.ratios[base]]
-            groups = bootstrap.groups(np.flatnonzero(contrast))
+            groups = bootstrap.groups(contrast)
             parts = across_runs(intervals.value, spread, intervals.error, groups, confidence=self.confidence)
             p = parts.p
             if not single:
@@ -512,29 +500,31 @@ def _correlations_without_blocks(runs: Sequence[Outcomes], keys: Sequence[Key]) 
     return JointJackknife(value, left, np.ones(left.shape, dtype=bool), np.full(len(keys), -1.0))
 
 
-def _sums_of_blocks(
-    runs: Sequence[Outcomes], keys: Sequence[Key], values: Floats, weights: Floats
-) -> tuple[GroupSums, NDArray[np.bool_]]:
-    """The sums of blocks of samples that are searched among each other, see `WithoutBlocks.sums`.
+def _effects(run: Outcomes, keys: Sequence[Key], values: Floats, weights: Floats, count: int) -> BlockEffects:
+    """What each block of samples that are searched among each other adds to the metrics of a run.
 
-    Also, whether what a block adds to a metric is not known in some run: its sums are then those of queries.
+    Args:
+        run: The outcomes.
+        keys: The metrics.
+        values: `(n, m)` value of each sample.
+        weights: `(n, m)` its weight.
+        count: Number of blocks.
     """
-    count = next(each.values.shape[1] for run in runs for key in keys if (each := run.without.get(key)))
-    sums, unknown = np.zeros((2, count, len(runs), len(keys))), np.zeros(len(keys), dtype=bool)
-    for place, run in enumerate(runs):
-        for column, key in enumerate(keys):
-            if (part := run.without.get(key)) is None:
-                continue
-            value = values[:, place, column]
-            weight = np.where(np.isnan(value), 0.0, weights[:, place, column])
-            summed = np.stack(part.sums(csr_array(weight[None]), value))[:, 0]
-            if not np.isfinite(summed).all():
-                unknown[column] = True
-                searched = part.blocks >= 0
-                sum_of = (weight * np.nan_to_num(value))[searched]
-                summed[0] = np.bincount(part.blocks[searched], sum_of, minlength=count)
-            sums[:, :, place, column] = summed
-    return GroupSums(*sums), unknown
+    parts = []
+    for column, key in enumerate(keys):
+        weight = np.where(np.isnan(values[:, column]), 0.0, weights[:, column])
+        known = run.without.get(key)
+        parts.append(
+            BlockEffects.unknown(count)
+            if known is None
+            else known.effects(csr_array(weight[None]), values[:, column])
+        )
+    return BlockEffects.joined(parts)
+
+
+def _shares(runs: Sequence[Outcomes], keys: Sequence[Key]) -> NDArray[np.bool_]:
+    """Whether each metric `(m,)` lies between 0 and 1."""
+    return np.array([not any(key in run.no_share for run in runs) for key in keys])
 
 
 def _stacked(runs: Sequence[Outcomes], keys: Sequence[Key]) -> tuple[Floats, Floats]:
@@ -561,7 +551,7 @@ def _weighed_alike(values: Floats, weights: Floats) -> NDArray[np.bool_]:
     return alike
 
 
-def _contrast(bootstrap: Bootstrap | JointJackknife, runs: list[int]) -> Floats:
+def _contrast(bootstrap: _Uncertainty, runs: list[int]) -> Floats:
     weights = np.zeros(len(bootstrap.ratios))
     weights[runs] = 1 / len(runs)
     return weights

@@ -202,7 +202,7 @@ class Bootstrap:
         weights = np.ones(1) if contrast is None else np.asarray(contrast, dtype=np.float64)
         if weights.shape != (self.draws.shape[1],):
             raise ValueError(f"contrast has shape {weights.shape} for {self.draws.shape[1]} runs")
-        used = np.flatnonzero(weights)
+        used, groups = np.flatnonzero(weights), self.groups(weights)
         weights = weights[used]
         value = _combined(self.sums.ratios[used], weights)
         draws = _combined(self.draws[:, used], weights)
@@ -213,7 +213,7 @@ class Bootstrap:
         interval = interval_ends(
             draws,
             value,
-            self.groups(used),
+            groups,
             confidence=confidence,
             acceleration=acceleration,
             share=share,
@@ -228,8 +228,9 @@ class Bootstrap:
         exact = proportion_interval(value, outcomes[run], clusters, confidence)
         return exact.where(np.asarray(share) & ~np.isnan(outcomes[run]), interval)
 
-    def groups(self, used: NDArray[np.int64]) -> Floats:
-        """Number `(m,)` of groups that count in each metric, in any of the runs `used`."""
+    def groups(self, contrast: Floats) -> Floats:
+        """Number `(m,)` of groups that count in each metric, in any run of a contrast `(r,)`."""
+        used = np.flatnonzero(contrast)
         counts: Floats = (self.sums.denominators[:, used] > 0).any(axis=1).sum(axis=0).astype(np.float64)
         return counts
 

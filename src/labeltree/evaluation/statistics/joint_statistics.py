@@ -231,8 +231,9 @@ class JointJackknife:
     def __init__(self, value: Floats, left: Floats, present: NDArray[np.bool_], lowest: Floats) -> None:
         self.ratios, self._left, self._present, self._lowest = value, left, present, lowest
 
-    def groups(self, used: Integers) -> Floats:
-        """Number `(m,)` of groups that count in each number, in any of the runs `used`; at most B."""
+    def groups(self, contrast: Floats) -> Floats:
+        """Number `(m,)` of groups that count in each number, in any run of a `contrast`; at most B."""
+        used = np.flatnonzero(contrast)
         counts: Floats = self._present[:, used].any(axis=1).sum(axis=0).astype(np.float64)
         return np.minimum(counts, len(self._left))
 
@@ -252,7 +253,7 @@ class JointJackknife:
         present: NDArray[np.bool_] = np.any(self._present[:, used], axis=1)
         left = only_where_present(left, present)
         lowest = self._lowest if (weights > 0).all() else -np.inf
-        return jackknife(value, left, self.groups(used), confidence=confidence, lowest=lowest)
+        return jackknife(value, left, self.groups(contrast), confidence=confidence, lowest=lowest)
 
 
 def mean_of_parts(parts: Sequence[tuple[Any, Any]]) -> tuple[Floats, Floats]:

@@ -8,24 +8,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
-from labeltree.evaluation.statistics.interval_ends import Floats, binomial_ends, divided
+from labeltree.evaluation.statistics.interval_ends import Floats, divided
+from labeltree.evaluation.statistics.search_jackknife import BlockEffects
 from labeltree.metrics.search.ranking import RankedChunk
 from labeltree.progress import Progress
 
-__all__ = ["WithoutBlocks", "draw_blocks", "ends_of_search", "recall_without_blocks", "values_without_blocks"]
+__all__ = ["WithoutBlocks", "draw_blocks", "recall_without_blocks", "values_without_blocks"]
 
-_BLOCKS = 20
-_QUERIES = 512  # of which the values without a block are computed
+_BLOCKS = 50
+_QUERIES = 256  # of which the values without a block are computed
 _RANKED = 2**21  # results of queries without a block that are kept at a time
 _RECALLED = 2**17  # queries of which recall without a block is computed
 _FIRST_RESULTS = 64  # are looked at first; sixteen times as many where they do not decide
 
 
 def draw_blocks(units: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The block `(n,)` of each sample: at most 20 random blocks of equally many units, from 0.
+    """The block `(n,)` of each sample: at most 50 random blocks of equally many units, from 0.
 
     They are the same for the same samples in any order, so that runs can be compared.
 
@@ -102,58 +103,50 @@ class WithoutBlocks:
         some, known = weights[:, self.rows], ~np.isnan(self.values)
         return divided(some @ np.nan_to_num(self.values.astype(float)), some @ known.astype(float))
 
-    def sums(self, weights: csr_array, values: Floats) -> tuple[Floats, Floats]:
-        """Sums of the blocks, whose ratio is the mean of queries and varies over blocks as that does.
+    def effects(self, weights: csr_array, values: Floats) -> BlockEffects:
+        """By how much each block moves means of queries, as queries and as results.
 
         A sample's value tells how it fares as a query, and says nothing of what it adds to the values of
-        others as a result. With block b left out as queries and as results the mean T becomes T₍b₎, and
-        B·T − (B − 1)·T₍b₎, the pseudo-value of the delete-block jackknife (Shao & Tu 1995, Chapter 2), has
-        both parts: to the mean of the block's queries it adds B − 1 times what the others lose without the
-        block as results. So resampling blocks of these sums covers both roles of a sample.
+        others as a result. That is what these lose without its block as results.
 
         Args:
             weights: `(m, n)` weights of the samples in each of m means; no entry where a sample does not
                 count.
             values: `(n,)` value of each sample as a query.
-
-        Returns:
-            The numerators and the denominators `(m, B)`; numerators of NaN where the effect of a block is
-            not known.
         """
-        count = self.values.shape[1]
-        of_block = (self.blocks[:, None] == np.arange(count)).astype(float)
-        value = np.nan_to_num(values)[:, None]
-        sums, totals = weights @ (of_block * value), weights @ of_block
+        count, value = self.values.shape[1], np.nan_to_num(values)
+        mine = (self.blocks[:, None] == np.arange(count)).astype(float)
+        total = np.asarray(weights.sum(axis=1), dtype=np.float64).reshape(-1, 1)
+        mean = divided(np.asarray(weights @ value).reshape(-1, 1), total)
+        of_blocks = weights @ mine
+        queries = divided(weights @ (mine * value[:, None]) - mean * of_blocks, total)
+        same = (self.searches[:, None] == self.searches).astype(float)
+        blocks = same.sum(axis=1)  # of each block's search
         some, known = weights[:, self.rows], ~np.isnan(self.values)
-        same = self.searches[self.blocks[self.rows]][:, None] == self.searches
-        rest = same * known.any(axis=1, keepdims=True) * (1 - of_block[self.rows])
-        before = divided(some @ (rest * value[self.rows]), some @ rest)
-        lost = before - self.means(weights)
-        of_search = (self.searches[:, None] == self.searches).astype(float)
-        blocks = of_search.sum(axis=0)
-        share = totals @ of_search / blocks
-        return sums + share * (blocks - 1) * (lost - lost @ of_search / blocks), totals
-
-
-def ends_of_search(
-    low: Floats, high: Floats, value: Floats, single: NDArray[np.bool_], units: Floats, confidence: float
-) -> tuple[Floats, Floats]:
-    """The ends of intervals that were drawn from blocks, of numbers between 0 and 1.
-
-    A share of queries has at least the exact binomial interval of as many independent units: near 0 and 1
-    blocks that nearly all agree say less.
-
-    Args:
-        low: `(m,)` lower ends.
-        high: `(m,)` upper ends.
-        value: `(m,)` the numbers.
-        single: `(m,)` whether a number is the share of queries of which something is true.
-        units: `(m,)` number of units among the queries that count.
-        confidence: Confidence level of the intervals.
-    """
-    least, most = binomial_ends(value, units, confidence)
-    low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
-    return np.where(single, np.minimum(low, least), low), np.where(single, np.maximum(high, most), high)
+        change = np.where(known, value[self.rows][:, None] - np.nan_to_num(self.values), 0.0)
+        seen = some @ known.astype(float)
+        of_rest = same[self.blocks[self.rows]] * known.any(axis=1, keepdims=True) * (1 - mine[self.rows])
+        rest = divided(some @ (of_rest * value[self.rows][:, None]), some @ of_rest)
+        lost, changed = rest - self.means(weights), divided(some @ change, seen)
+        scale = (blocks - 1) / blocks * divided(of_blocks @ same, total)
+        entries = some.tocoo()
+        place = entries.row * count + self.blocks[self.rows][entries.col], entries.col
+        by_block = coo_array((entries.data, place), shape=(len(total) * count, len(self.rows))).tocsr()
+        shape = len(total), count, count  # means, blocks of queries, blocks of results
+        of_block = (by_block @ known.astype(float)).reshape(shape) * changed[:, None]
+        beyond = divided((by_block @ change).reshape(shape) - of_block, seen[:, None])
+        usual = np.nan_to_num(beyond).sum(axis=2, keepdims=True) / np.maximum(blocks - 1, 1)[:, None]
+        others = (same > 0) & ~np.eye(count, dtype=bool)
+        pairs = np.where(others, beyond - usual, 0.0) * scale[:, None]
+        # as effects of single blocks and their mean are taken off, less than all is left
+        pairs *= np.sqrt((blocks - 1.0) ** 3 / np.maximum(blocks * (blocks - 2.0) ** 2, 1))
+        return BlockEffects(
+            mean[:, 0],
+            queries.T,
+            (scale * (lost - divided(lost @ same, blocks))).T,
+            pairs.transpose(1, 2, 0),
+            (of_blocks > 0).T,
+        )
 
 
 def values_without_blocks(
@@ -175,7 +168,7 @@ def values_without_blocks(
         rank: Gives the rankings of queries `(q,)` among all samples, so many queries at a time.
         blocks: `(n,)` block of each sample, see `draw_blocks`.
         own: `(n,)` samples of a query's number are no results of it.
-        among: `(c,)` positions of the queries that all numbers count; the values are computed for 512 of
+        among: `(c,)` positions of the queries that all numbers count; the values are computed for 256 of
             them, drawn at random.
         seed: Random seed of that draw.
         progress: Called as `progress(message, done, total)`.

@@ -1,0 +1,150 @@
+"""How sure means over samples are that are searched among each other: a delete-block jackknife."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
+
+from labeltree.evaluation.statistics.interval_ends import FEWEST_GROUPS, SAME, Floats, Interval, binomial_ends
+
+__all__ = ["BlockEffects", "SearchJackknife"]
+
+_NEAR = 0.1  # to 0 or 1
+
+
+@dataclass(frozen=True)
+class BlockEffects:
+    """By how much each of B blocks of samples moves m means, see `WithoutBlocks.effects`.
+
+    Attributes:
+        value: `(m,)` the means.
+        queries: `(B, m)` what a block adds with its own samples as queries.
+        results: `(B, m)` what it adds with its samples as results of others; NaN where that is not known.
+        pairs: `(B, B, m)` what in the second block's `results` comes from the queries of the first block,
+            beyond what each of the two does to all others.
+        counted: `(B, m)` whether a block has queries that count.
+    """
+
+    value: Floats
+    queries: Floats
+    results: Floats
+    pairs: Floats
+    counted: NDArray[np.bool_]
+
+    @classmethod
+    def unknown(cls, count: int) -> BlockEffects:
+        """Those of so many blocks on one mean that is not defined."""
+        nothing = np.full((count, count, 1), np.nan)
+        return cls(nothing[0, 0], nothing[0], nothing[0], nothing, np.zeros((count, 1), dtype=bool))
+
+    @classmethod
+    def joined(cls, parts: Sequence[BlockEffects]) -> BlockEffects:
+        """Those on the means of all parts."""
+        names = [each.name for each in fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in names))
+
+
+class SearchJackknife:
+    """The counterpart of `Bootstrap` for means over samples that are searched among each other.
+
+    Without block b as queries and as results a mean T becomes T₍b₎. The variance of the delete-block
+    jackknife, (B − 1)/B·Σ(T₍b₎ − mean)² (Shao & Tu 1995, Section 2.3), counts what two blocks do together
+    twice, once with either (Efron & Stein 1981): a query that is right because of one result counts with the
+    block of the query and again with that of the result. So the effects of pairs of blocks are taken off
+    once. The variance is not less than that of the queries alone.
+
+    With ρ, the share of the variance that is left, it has (B − 1)·ρ² degrees of freedom (Satterthwaite 1946);
+    so much is left that they are at least five, those of six blocks without correction. The ends of the
+    interval of a difference are those of t. A number p from 0 to 1 with the standard error e is as sure as
+    the share of p(1 − p)/e² samples, whose interval is exact (Clopper & Pearson 1934), of e times the
+    quantile of t over that of the normal distribution; a share of queries is no surer than that of as many
+    independent units. Within 0.1 of 0 and 1, where most draws vary little and few vary much, less of the
+    effects of pairs is taken off, at 0 and 1 half. There is no interval with fewer than six blocks of
+    queries, nor where all blocks agree on another number than 0 or 1.
+
+    Args:
+        runs: The effects of the blocks on m means, for each of r runs.
+        units: `(r, m)` number of independent units among the queries that count.
+        share: `(m,)` or one for all: whether a mean lies between 0 and 1.
+        single: `(r, m)` whether a mean is the share of queries of which something is true.
+
+    Attributes:
+        ratios: `(r, m)` the means.
+    """
+
+    def __init__(
+        self,
+        runs: list[BlockEffects],
+        units: Floats,
+        share: NDArray[np.bool_] | bool,
+        single: NDArray[np.bool_],
+    ) -> None:
+        self.ratios: Floats = np.stack([each.value for each in runs])
+        self._runs, self._units, self._single = runs, units, single
+        self._share = np.broadcast_to(share, self.ratios.shape[1:])
+
+    def variance(self, contrast: Floats) -> tuple[Floats, Floats]:
+        """The variance `(m,)` of a weighted sum of the runs, and its degrees of freedom `(m,)`.
+
+        Args:
+            contrast: `(r,)` weights of the runs.
+        """
+        used = np.flatnonzero(contrast)
+        of_runs = [(self._runs[run], contrast[run]) for run in used]
+        queries = np.sum([weight * each.queries for each, weight in of_runs], axis=0)
+        results = np.sum([weight * each.results for each, weight in of_runs], axis=0)
+        pairs = np.sum([weight * each.pairs for each, weight in of_runs], axis=0)
+        count = np.any([each.counted for each, _ in of_runs], axis=0).sum(axis=0)
+        most = np.maximum(count - 1, 1)
+        whole, alone, twice = (
+            count / most * np.square(part).reshape(-1, len(count)).sum(axis=0)
+            for part in (queries + results, queries, pairs)
+        )
+        near = np.minimum(np.abs(value := contrast @ np.nan_to_num(self.ratios)), np.abs(1 - value))
+        ceiling = self._bounded(contrast) & ~self._single[used].all(axis=0)
+        off = np.where(ceiling, 0.5 + 0.5 * np.minimum(near / _NEAR, 1.0), 1.0) * twice
+        least = np.maximum(alone, np.sqrt(np.minimum((FEWEST_GROUPS - 1) / most, 1.0)) * whole)
+        left = np.clip(whole - off, np.minimum(least, whole), whole)
+        some = whole > SAME**2
+        kept = np.where(some, left / np.where(some, whole, 1.0), 1.0)
+        return np.where(count < FEWEST_GROUPS, np.nan, left), most * kept**2
+
+    def groups(self, contrast: Floats) -> Floats:
+        """As many independent groups `(m,)` know the variance as well: its degrees of freedom and one."""
+        return self.variance(contrast)[1] + 1
+
+    def interval(
+        self, contrast: Floats, *, confidence: float = 0.95, method: str = "", share: Any = False
+    ) -> Interval:
+        """Intervals of a weighted sum of the runs, for every mean; `method` and `share` are ignored."""
+        used = np.flatnonzero(contrast)
+        value: Floats = contrast[used] @ self.ratios[used]
+        variance, freedom = self.variance(contrast)
+        error, level = np.sqrt(variance), (1 + confidence) / 2
+        reach = error * stdtrit(freedom, level)
+        agree = np.isnan(error) | (error <= SAME)
+        low, high = (np.where(agree, np.nan, end) for end in (value - reach, value + reach))
+        bounded, units = self._bounded(contrast), self._units[used].min(axis=0)
+        inside = bounded & (value > SAME) & (value < 1 - SAME) & ~agree
+        sure = np.where(inside, value * (1 - value) / np.square(np.where(inside, reach, 1) / ndtri(level)), 1)
+        sure = np.where(self._single[used].all(axis=0), np.minimum(sure, units), sure)
+        ends = bounded & ~inside & ~np.isnan(error) & (np.minimum(value, 1 - value) <= SAME)
+        share_of = np.where(inside, value, np.round(np.clip(np.nan_to_num(value), 0, 1)))
+        exact = binomial_ends(share_of, np.where(inside, sure, units), confidence)
+        low, high = (np.where(inside | ends, *pair) for pair in zip(exact, (low, high), strict=True))
+        return Interval(value, low, high, error)
+
+    def limited(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Ends of intervals of the means, within their range."""
+        low, high = (np.where(self._share, np.clip(end, 0.0, 1.0), end) for end in (low, high))
+        return low, high
+
+    def _bounded(self, contrast: Floats) -> NDArray[np.bool_]:
+        """Whether a weighted sum of the runs `(m,)` is their mean, from 0 to 1."""
+        mean = (contrast >= 0).all() and abs(contrast.sum() - 1) <= SAME
+        return self._share & bool(mean)
