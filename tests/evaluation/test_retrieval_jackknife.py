@@ -339,6 +339,11 @@ def test_other_blocks_are_not_compared() -> None:
     assert not np.isnan(found.estimates["a"].value)
     assert np.isnan(found.estimates["a"].low)
     assert np.isnan(found.differences["b"].p)
+    told = "Retrieval among the test samples has neither intervals nor p-values"
+    none = replace(one, without={})  # as those of older versions
+    for others, said in (({"a": one, "b": other}, True), ({"a": none}, True), ({"a": one, "b": one}, False)):
+        notes = compare(others, metrics=["embeddings.map_at_r", "top1"]).notes
+        assert any(note.startswith(told) for note in notes) == said
 
 
 def test_a_share_at_the_ceiling_has_the_binomial_interval() -> None:

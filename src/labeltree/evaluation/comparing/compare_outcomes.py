@@ -26,6 +26,7 @@ from labeltree.evaluation.comparing.paired_estimates import (
     Found,
     PairedEstimates,
     common_samples,
+    keys_by_blocks,
     strata,
     tested_in_all,
 )
@@ -33,7 +34,7 @@ from labeltree.evaluation.comparing.result_text import comparison_notes, say_lef
 from labeltree.evaluation.outcomes import Key, Outcomes, is_retrieval
 from labeltree.evaluation.reported_nodes import MOST_PROBABILITIES
 from labeltree.evaluation.result import PREFIX
-from labeltree.evaluation.statistics import holm
+from labeltree.evaluation.statistics import FEWEST_GROUPS, holm
 
 __all__ = ["BY_STRATUM", "compare", "duplicate_metrics"]
 
@@ -162,6 +163,7 @@ def compare(
                     StratumComparison(*of_key, *where, share=share, units=units, counted=measured.counted)
                 )
     apart += [note for table in tables if table is not main and table.keys for note in table.notes(baseline)]
+    apart += [note for table in tables for note in table.notes_on_searches()]
     protocols = {name for of_method in listed.values() for run in of_method for name in run.protocols}
     if protocols and metrics is None:
         apart.append(
@@ -307,6 +309,20 @@ class _Table:
             say_left_out(count, f"'{name}' in the table of '{self.protocol}'") + "."
             for name, count in self.left_out.items()
             if count
+        ]
+
+    def notes_on_searches(self) -> list[str]:
+        """That retrieval has no intervals, where not all runs searched the same samples in the same blocks."""
+        runs = [run for of_method in self.methods.values() for run in of_method]
+        searched = [key for key in self.keys if any(key in run.among for run in runs)]
+        apart = [key for several, known in keys_by_blocks(runs, searched) if not known for key in several]
+        differ = any(key in run.without for key in apart for run in runs)
+        enough = _count_units(runs[0]) >= FEWEST_GROUPS
+        if not differ and not (apart == searched and apart and enough):
+            return []
+        return [
+            "Retrieval among the test samples has neither intervals nor p-values: all runs need the same "
+            "test samples, and results with intervals by the same version of labeltree. Evaluate them again."
         ]
 
 

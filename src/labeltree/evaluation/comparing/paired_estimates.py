@@ -31,7 +31,15 @@ from labeltree.evaluation.statistics.search_jackknife import BlockEffects, Searc
 from labeltree.runs.table_file_columns import number_groups
 from labeltree.taxonomy.versions.paired_names import list_differences
 
-__all__ = ["Found", "PairedEstimates", "Stratum", "common_samples", "strata", "tested_in_all"]
+__all__ = [
+    "Found",
+    "PairedEstimates",
+    "Stratum",
+    "common_samples",
+    "keys_by_blocks",
+    "strata",
+    "tested_in_all",
+]
 
 _Rows = dict[tuple[int, int], int]
 _Uncertainty = Bootstrap | JointJackknife | SearchJackknife
@@ -298,7 +306,7 @@ class PairedEstimates:
             plain = [key for key in several if key not in searched]
             if plain:
                 by_key |= zip(plain, self._measure_means(drawn, plain, place), strict=True)
-            for among, known in _keys_by_blocks(drawn, searched):
+            for among, known in keys_by_blocks(drawn, searched):
                 joint = [key for key in among if known and any(key in run.no_share for run in drawn)]
                 means = [key for key in among if key not in joint]
                 if joint:
@@ -466,7 +474,7 @@ class PairedEstimates:
         ]
 
 
-def _keys_by_blocks(runs: Sequence[Outcomes], keys: Sequence[Key]) -> list[tuple[list[Key], bool]]:
+def keys_by_blocks(runs: Sequence[Outcomes], keys: Sequence[Key]) -> list[tuple[list[Key], bool]]:
     """Metrics of a search among the samples with the same blocks in all runs; False: all others."""
     unknown, by_blocks = list[Key](), list[tuple[list[Key], WithoutBlocks]]()
     for key in keys:
