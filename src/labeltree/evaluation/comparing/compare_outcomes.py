@@ -312,7 +312,7 @@ class _Table:
         ]
 
     def notes_on_searches(self) -> list[str]:
-        """That retrieval has no intervals, where not all runs searched the same samples in the same blocks."""
+        """That retrieval has no intervals, where not all runs searched the same samples in equal blocks."""
         runs = [run for of_method in self.methods.values() for run in of_method]
         searched = [key for key in self.keys if any(key in run.among for run in runs)]
         apart = [key for several, known in keys_by_blocks(runs, searched) if not known for key in several]
