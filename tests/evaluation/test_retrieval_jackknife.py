@@ -22,6 +22,7 @@ from labeltree.evaluation import (
     evaluate,
 )
 from labeltree.evaluation.outcomes import Outcomes
+from labeltree.evaluation.pool_folds import pool_outcomes
 from labeltree.evaluation.protocol_registry import get_protocol, run_protocol
 from labeltree.evaluation.sample_columns import Column, Place, ResamplingUnits, estimate
 from labeltree.evaluation.statistics import Resampling, retrieval_jackknife
@@ -157,7 +158,7 @@ def test_what_a_known_ranking_lacks_is_not_in_the_database() -> None:
     assert found["ahp@250"].nan_to_num(-1).tolist() == pytest.approx([3 / 4, (1 + 3 / 4 + 1) / 3, 1, -1])
 
 
-def test_pseudo_values_are_those_of_a_jackknife() -> None:
+def test_effects_are_those_of_a_jackknife() -> None:
     """By its definition: every block is left out, and everything computed anew."""
     table = drawn(60, 1)
     points, nodes = table.embeddings[table.split == "test"], table.nodes[table.split == "test"]
@@ -232,7 +233,7 @@ def test_what_pairs_of_blocks_do_counts_once() -> None:
             blocks, np.arange(samples), left.astype(np.float32), np.zeros(count, dtype=np.int64)
         )
         effects = part.effects(weights, value)
-        jackknife = SearchJackknife([effects], np.full((1, 1), 600.0), False, np.zeros((1, 1), dtype=bool))
+        jackknife = SearchJackknife([effects], np.full((1, 1), 600.0), np.ones((1, 1), dtype=bool))
         variance, freedom = jackknife.variance(np.ones(1))
         assert 5 <= freedom[0] < 49
         corrected.append(float(variance[0]))
@@ -242,6 +243,55 @@ def test_what_pairs_of_blocks_do_counts_once() -> None:
     assert np.var(means) == pytest.approx(known, rel=0.6)
     assert np.mean(plain) == pytest.approx(2 * known, rel=0.15)
     assert np.mean(corrected) == pytest.approx(known, rel=0.15)
+
+
+def test_folds_are_searched_one_by_one() -> None:
+    table = drawn(120, 4)
+    folds = [measured(table.rows(torch.arange(120 * part, 120 * part + 120))) for part in range(2)]
+    parts = [each.without[KEY] for each in folds]
+    values = [each.values[KEY] for each in folds]
+    joined = WithoutBlocks.joined(parts)
+    weights = [~np.isnan(each) * 1.0 for each in values]
+    effects = joined.effects(csr_array(np.concatenate(weights)[None]), np.concatenate(values))
+    alone = [part.effects(csr_array(w[None]), v) for part, w, v in zip(parts, weights, values, strict=True)]
+    size, count = len(alone[0].results), len(effects.results)
+    share = np.array([w.sum() for w in weights]) / np.concatenate(weights).sum()
+    share = share * np.sqrt(size / (size - 1) * (count - 1) / count)  # each fold has a mean of its own
+    results = [part * each.results for part, each in zip(share, alone, strict=True)]
+    np.testing.assert_allclose(effects.results, np.concatenate(results))
+    pairs = [part * each.pairs for part, each in zip(share, alone, strict=True)]
+    np.testing.assert_allclose(effects.pairs, np.concatenate(pairs, axis=1))
+    of_first = csr_array(np.concatenate([weights[0], 0 * weights[1]])[None])
+    first = joined.effects(of_first, np.concatenate(values))
+    np.testing.assert_allclose(first.results[:size], share[0] / np.mean(share) * alone[0].results, rtol=0.2)
+    assert (first.results[size:] == 0).all()  # no query of this mean is searched there
+
+
+def test_correlations_over_folds_leave_a_block_out_of_its_own() -> None:
+    """More blocks than 50, of folds that differ: the other folds keep their number."""
+    sizes = ((70, 4, 0.5), (60, 5, 2.0))
+    folds = [measured(drawn(size, seed, noise=noise)) for size, seed, noise in sizes]
+    key = ("embeddings", "cpcc")
+    parts, values = [each.without[key] for each in folds], [each.values[key] for each in folds]
+    weights = [(~np.isnan(each)).astype(float) for each in values]
+    left = WithoutBlocks.joined(parts).left_out(
+        csr_array(np.concatenate(weights)[None]), np.concatenate(values)
+    )[0]  # fmt: skip
+    alone = [
+        part.left_out(csr_array(weight[None]), each)[0]
+        for part, weight, each in zip(parts, weights, values, strict=True)
+    ]
+    means = [np.nanmean(each) for each in values]
+    share = np.array([weight.sum() for weight in weights]) / np.concatenate(weights).sum()
+    wanted = share[0] * alone[0] + share[1] * means[1], share[0] * means[0] + share[1] * alone[1]
+    np.testing.assert_allclose(left, np.concatenate(wanted), rtol=1e-6)
+    assert len(left) == 100
+    assert left.std() < 0.1 * abs(means[0] - means[1])
+    other = replace(folds[1], instances=folds[1].instances + 1000)
+    pooled = pool_outcomes([folds[0], other])
+    found = compare({"a": pooled, "b": pooled}, metrics=["embeddings.cpcc", "embeddings.map_at_r"])
+    assert 0 < found.metric("cpcc").estimates["a"].error < 0.1
+    assert not np.isnan(found.metric("map_at_r", "embeddings").estimates["a"].low)
 
 
 def effects_of(*columns: tuple[float, float]) -> BlockEffects:
@@ -339,7 +389,7 @@ def test_other_blocks_are_not_compared() -> None:
     assert not np.isnan(found.estimates["a"].value)
     assert np.isnan(found.estimates["a"].low)
     assert np.isnan(found.differences["b"].p)
-    told = "Retrieval among the test samples has neither intervals nor p-values"
+    told = "Retrieval has neither intervals nor p-values"
     none = replace(one, without={})  # as those of older versions
     for others, said in (({"a": one, "b": other}, True), ({"a": none}, True), ({"a": one, "b": one}, False)):
         notes = compare(others, metrics=["embeddings.map_at_r", "top1"]).notes
@@ -366,7 +416,7 @@ def test_shares_of_queries_are_no_surer_than_independent_ones() -> None:
     """48 of 48: what single blocks add would make it known to 2 %."""
     effects = effects_of((1.0, 0.01), (1.0, 0.01), (0.5, 0.01), (0.5, 0.0))
     single = np.array([[True, False, True, False]])
-    ends = SearchJackknife([effects], np.full((1, 4), 48.0), True, single).interval(np.ones(1))
+    ends = SearchJackknife([effects], np.full((1, 4), 48.0), single).interval(np.ones(1))
     np.testing.assert_allclose(ends.low[:2], 0.025 ** (1 / 48))
     np.testing.assert_allclose(ends.high[:2], 1.0)
     np.testing.assert_allclose([ends.low[2], ends.high[2]], binomial_interval(24, 48))
@@ -381,20 +431,18 @@ def binomial_interval(hits: int, of: int) -> tuple[float, float]:
 def test_the_ends_are_those_of_as_sure_a_share_or_of_t() -> None:
     reach = stdtrit(19, 0.975)
     of_hundred = 0.05 * ndtri(0.975) / reach  # so that one of t is as long as for 100 samples
-    effects = effects_of((0.5, of_hundred), (0.97, 0.02), (3.0, 0.5))
-    share, single = np.array([True, True, False]), np.zeros((1, 3), dtype=bool)
-    jackknife = SearchJackknife([effects], np.full((1, 3), 60.0), share, single)
-    ends = jackknife.interval(np.ones(1))
-    np.testing.assert_allclose(ends.error, [of_hundred, 0.02, 0.5])
-    np.testing.assert_allclose([ends.low[2], ends.high[2]], [3 - 0.5 * reach, 3 + 0.5 * reach])
+    effects = effects_of((0.5, of_hundred), (0.97, 0.02))
+    units, single = np.full((1, 2), 60.0), np.zeros((1, 2), dtype=bool)
+    ends = SearchJackknife([effects], units, single).interval(np.ones(1))
+    np.testing.assert_allclose(ends.error, [of_hundred, 0.02])
     np.testing.assert_allclose([ends.low[0], ends.high[0]], binomial_interval(50, 100))
     assert 0.97 - ends.low[1] > 0.02 * reach  # to the side that it can vary to
     assert ends.high[1] < 1
-    both = SearchJackknife([effects, effects], np.full((2, 3), 60.0), share, np.repeat(single, 2, axis=0))
+    both = SearchJackknife([effects, effects], np.repeat(units, 2, axis=0), np.repeat(single, 2, axis=0))
     difference = both.interval(np.array([1.0, -1.0]))
     assert np.isnan(difference.low).all()  # the same effects: all blocks agree
-    np.testing.assert_allclose(both.interval(np.array([2.0, -1.0])).error, [of_hundred, 0.02, 0.5])
-    np.testing.assert_allclose(both.interval(np.array([0.5, 0.5])).low, ends.low)
+    other = both.interval(np.array([1.0, -0.5]))
+    np.testing.assert_allclose(other.high - other.low, reach * np.array([of_hundred, 0.02]))
 
 
 def test_near_the_bounds_half_of_what_pairs_do_is_taken_off() -> None:
@@ -405,10 +453,8 @@ def test_near_the_bounds_half_of_what_pairs_do_is_taken_off() -> None:
     pairs = 0.0005 * rng.normal(size=(50, 50, 4)) * np.array([1, 1, 1, 100])
     counted = np.ones((50, 4), dtype=bool)
     effects = BlockEffects(value, 0.5 * queries, 0.5 * queries, pairs, counted)
-    nothing, share = np.full((1, 4), 60.0), np.ones(4, dtype=bool)
-    variance, freedom = SearchJackknife(
-        [effects], nothing, share, np.zeros((1, 4), dtype=bool)
-    ).variance(np.ones(1))  # fmt: skip
+    units, single = np.full((1, 4), 60.0), np.zeros((1, 4), dtype=bool)
+    variance, freedom = SearchJackknife([effects], units, single).variance(np.ones(1))
     whole, twice = np.square(queries).sum(axis=0) * 50 / 49, np.square(pairs).sum(axis=(0, 1)) * 50 / 49
     assert (twice[:3] < 0.6 * whole[:3]).all()
     part = np.array([1, 0.5, 0.75])

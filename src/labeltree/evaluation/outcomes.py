@@ -54,8 +54,8 @@ class Outcomes:
             `rows` keeps the weights such that all folds count the same. Missing in older files, like
             `classes`.
         among: Metrics of samples that are searched among each other: each sample is a query and a result.
-        without: Metric in `among` → its values without blocks of the samples, which intervals and tests
-            draw; missing in older files, so that these have none.
+        without: Metric in `among` → its values without blocks of the samples, for intervals and tests;
+            missing in older files, so that these have none.
         groups: `(n,)` group of dependent samples (of one patient, of one item), −1 for a sample of its own
             group; None = all samples are independent.
         bands: `(n,)` frequency band of each sample's class in training: 0 head, 1 middle, 2 tail, −1 not in

@@ -48,7 +48,7 @@ __all__ = [
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Kind = Literal["scores", "by_depth", "by_node", "curves"]
-_MEANS = 256  # of queries whose blocks are in memory at a time
+_MEANS = 256  # of which what blocks do is in memory at a time
 
 
 class Place(NamedTuple):
@@ -100,8 +100,8 @@ class Column:
         balanced: Name of a further score, the unweighted mean of the class means; empty = none.
         class_mean: The number is a mean of class means, and `weights` make every class count the same.
         among: Whether the samples are searched among each other, so that each is a query and a result.
-        without: For a search among the samples, what `values` become without blocks of the samples, which
-            intervals draw; None = there are no intervals.
+        without: For a search among the samples, what `values` become without blocks of the samples, for
+            intervals; None = there are none.
         whole: Only the mean over all samples is meaningful: the column is left out of comparisons by subtree.
     """
 
@@ -275,7 +275,7 @@ def _estimate_among(
             if each.share:
                 ends = _share_without_blocks(each, weights, value, counts, resampling.confidence)
             else:  # CPCC, a correlation
-                left = each.without.means(weights).T
+                left = each.without.left_out(weights, each.values.numpy()).T
                 ends = jackknife(value, left, counts, confidence=resampling.confidence, lowest=-1.0)
             for number in np.flatnonzero(~np.isnan(ends.error)):
                 low, high, error = (float(part[number]) for part in (ends.low, ends.high, ends.error))
@@ -294,8 +294,8 @@ def _share_without_blocks(
         part = slice(start, start + _MEANS)
         effects = column.without.effects(weights[part], column.values.numpy())
         units = counts[None, part]
-        drawn = SearchJackknife([effects], units, True, np.full(units.shape, single))
-        interval = drawn.interval(np.ones(1), confidence=confidence)
+        jackknife = SearchJackknife([effects], units, np.full(units.shape, single))
+        interval = jackknife.interval(np.ones(1), confidence=confidence)
         ends[:, part] = interval.low, interval.high, interval.error
     return Interval(value, *ends)
 

@@ -314,15 +314,20 @@ class _Table:
     def notes_on_searches(self) -> list[str]:
         """That retrieval has no intervals, where not all runs searched the same samples in equal blocks."""
         runs = [run for of_method in self.methods.values() for run in of_method]
-        searched = [key for key in self.keys if any(key in run.among for run in runs)]
+        searched = [
+            key
+            for key in self.keys
+            if is_retrieval(key[1]) and any(key in run.among and run.counted(key).any() for run in runs)
+        ]
         apart = [key for several, known in keys_by_blocks(runs, searched) if not known for key in several]
-        differ = any(key in run.without for key in apart for run in runs)
-        enough = _count_units(runs[0]) >= FEWEST_GROUPS
-        if not differ and not (apart == searched and apart and enough):
+        older = not any(run.without for run in runs) and _count_units(runs[0]) >= FEWEST_GROUPS
+        if not apart or not (older or any(key in run.without for key in apart for run in runs)):
             return []
+        of_table = f" of '{self.protocol}'" if self.protocol else ""
         return [
-            "Retrieval among the test samples has neither intervals nor p-values: all runs need the same "
-            "test samples, and results with intervals by the same version of labeltree. Evaluate them again."
+            f"Retrieval{of_table} has neither intervals nor p-values: the runs searched other samples, or in "
+            "another order, or were evaluated by different versions of labeltree. Evaluate all again, on the "
+            "same samples in one order (or with ids)."
         ]
 
 

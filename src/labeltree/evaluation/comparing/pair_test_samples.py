@@ -15,12 +15,6 @@ from labeltree.runs.sample_record import NamedTwice
 
 __all__ = ["pair_by_ids", "pair_samples"]
 
-_OTHER_BLOCKS = (
-    "Recall, MAP@R and other numbers of a search have neither intervals nor tests: in {} their samples stand "
-    "in another order, and other blocks of them were left out in turn. Put the samples in one order, and "
-    "train or evaluate again."
-)
-
 
 @dataclass(frozen=True)
 class _Run:
@@ -87,9 +81,6 @@ def pair_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> tuple[list[Outc
         for place, table in zip(having, _number_alike(tables), strict=True):
             known[place] = known[place].with_elsewhere(name, table.with_ids(table))
     notes = dict.fromkeys(note for one in known[1:] for note in _check_contents(known[0], one, named=named))
-    other = next((one for one in known[1:] if _are_blocks_others(known[0].outcomes, one.outcomes)), None)
-    if other is not None:
-        notes |= {_OTHER_BLOCKS.format(f"'{known[0].place}' and '{other.place}'"): None}
     return [one.with_ids(known[0]) for one in known], list(notes)
 
 
@@ -163,17 +154,6 @@ def _are_alike(first: _Run, other: _Run) -> bool:
     if first.record is not None and other.record is not None:
         return not first.record.different_contents(other.record)
     return all(first.names.get(instance, name) == name for instance, name in other.names.items())
-
-
-def _are_blocks_others(first: Outcomes, other: Outcomes) -> bool:
-    """Whether the same samples lie in other blocks, without which numbers of a search were measured."""
-    _, mine, theirs = np.intersect1d(first.instances, other.instances, return_indices=True)
-    shared = len(mine) == len(first) == len(other)
-    return shared and any(
-        not np.array_equal(part.blocks[mine], other.without[key].blocks[theirs])
-        for key, part in first.without.items()
-        if key in other.without
-    )
 
 
 def _check_contents(first: _Run, other: _Run, *, named: bool) -> list[str]:

@@ -333,7 +333,8 @@ class PairedEstimates:
         plain = np.where(_weighed_alike(values, weights), values, np.nan)
         sums = GroupSums.of(values, runs[0].units, weights)
         bootstrap = Bootstrap(sums, resamples=self.resamples, seed=self.seed)
-        return self._found(bootstrap, plain, ~np.isnan(values), place, runs, _shares(runs, keys))
+        share = np.array([not any(key in run.no_share for run in runs) for key in keys])
+        return self._found(bootstrap, plain, ~np.isnan(values), place, runs, share)
 
     def _measure_searched(
         self, runs: Sequence[Outcomes], keys: Sequence[Key], place: Mapping[str, list[int]]
@@ -342,10 +343,12 @@ class PairedEstimates:
         values, weights = _stacked(runs, keys)
         counted = ~np.isnan(values)
         units = [[run.count_groups(rows) for rows in counted[:, at].T] for at, run in enumerate(runs)]
-        blocks = next(each.values.shape[1] for run in runs for key in keys if (each := run.without.get(key)))
+        searches = next(each.searches for run in runs for key in keys if (each := run.without.get(key)))
         single = np.asarray((np.isin(values, [0.0, 1.0]) | ~counted).all(axis=0))
-        effects = [_effects(run, keys, values[:, at], weights[:, at], blocks) for at, run in enumerate(runs)]
-        jackknife = SearchJackknife(effects, np.array(units, dtype=float), _shares(runs, keys), single)
+        effects = [
+            _effects(run, keys, values[:, at], weights[:, at], searches) for at, run in enumerate(runs)
+        ]
+        jackknife = SearchJackknife(effects, np.array(units, dtype=float), single)
         return self._found(jackknife, None, counted, place, runs)
 
     def _measure_joint(
@@ -500,15 +503,18 @@ def _correlations_without_blocks(runs: Sequence[Outcomes], keys: Sequence[Key]) 
     left = np.full((count, *value.shape), np.nan)
     for place, run in enumerate(runs):
         for column, key in enumerate(keys):
-            known = ~np.isnan(values[:, place, column])
+            of_samples = values[:, place, column]
+            known = ~np.isnan(of_samples)
             if (part := run.without.get(key)) is not None and known.any():
-                value[place, column] = values[known, place, column].mean()
+                value[place, column] = of_samples[known].mean()
                 weight = np.where(known, weights[:, place, column], 0.0)
-                left[:, place, column] = part.means(csr_array(weight[None]))[0]
-    return JointJackknife(value, left, np.ones(left.shape, dtype=bool), np.full(len(keys), -1.0))
+                left[:, place, column] = part.left_out(csr_array(weight[None]), of_samples)[0]
+    return JointJackknife(value, left, None, np.full(len(keys), -1.0))
 
 
-def _effects(run: Outcomes, keys: Sequence[Key], values: Floats, weights: Floats, count: int) -> BlockEffects:
+def _effects(
+    run: Outcomes, keys: Sequence[Key], values: Floats, weights: Floats, searches: NDArray[np.int64]
+) -> BlockEffects:
     """What each block of samples that are searched among each other adds to the metrics of a run.
 
     Args:
@@ -516,23 +522,18 @@ def _effects(run: Outcomes, keys: Sequence[Key], values: Floats, weights: Floats
         keys: The metrics.
         values: `(n, m)` value of each sample.
         weights: `(n, m)` its weight.
-        count: Number of blocks.
+        searches: `(B,)` search of each block.
     """
     parts = []
     for column, key in enumerate(keys):
         weight = np.where(np.isnan(values[:, column]), 0.0, weights[:, column])
         known = run.without.get(key)
         parts.append(
-            BlockEffects.unknown(count)
+            BlockEffects.unknown(searches)
             if known is None
             else known.effects(csr_array(weight[None]), values[:, column])
         )
     return BlockEffects.joined(parts)
-
-
-def _shares(runs: Sequence[Outcomes], keys: Sequence[Key]) -> NDArray[np.bool_]:
-    """Whether each metric `(m,)` lies between 0 and 1."""
-    return np.array([not any(key in run.no_share for run in runs) for key in keys])
 
 
 def _stacked(runs: Sequence[Outcomes], keys: Sequence[Key]) -> tuple[Floats, Floats]:

@@ -221,18 +221,22 @@ class JointJackknife:
     Args:
         value: `(r, m)` the numbers of each run.
         left: `(B, r, m)` the numbers of each run without each block.
-        present: `(G, r, m)` bool, whether a group counts in a number of a run.
+        present: `(G, r, m)` bool, whether a group counts in a number of a run; None = all do, in every block.
         lowest: `(m,)` smallest possible value of each number; NaN = it has no interval, but differences do.
 
     Attributes:
         ratios: The argument `value`.
     """
 
-    def __init__(self, value: Floats, left: Floats, present: NDArray[np.bool_], lowest: Floats) -> None:
+    def __init__(
+        self, value: Floats, left: Floats, present: NDArray[np.bool_] | None, lowest: Floats
+    ) -> None:
         self.ratios, self._left, self._present, self._lowest = value, left, present, lowest
 
     def groups(self, contrast: Floats) -> Floats:
         """Number `(m,)` of groups that count in each number, in any run of a `contrast`; at most B."""
+        if self._present is None:
+            return np.full(len(self._lowest), float(len(self._left)))
         used = np.flatnonzero(contrast)
         counts: Floats = self._present[:, used].any(axis=1).sum(axis=0).astype(np.float64)
         return np.minimum(counts, len(self._left))
@@ -250,8 +254,8 @@ class JointJackknife:
         weights = contrast[used, None]
         value = (self.ratios[used] * weights).sum(axis=0)
         left = (self._left[:, used] * weights).sum(axis=1)
-        present: NDArray[np.bool_] = np.any(self._present[:, used], axis=1)
-        left = only_where_present(left, present)
+        if self._present is not None:
+            left = only_where_present(left, np.asarray(self._present[:, used].any(axis=1)))
         lowest = self._lowest if (weights > 0).all() else -np.inf
         return jackknife(value, left, self.groups(contrast), confidence=confidence, lowest=lowest)
 

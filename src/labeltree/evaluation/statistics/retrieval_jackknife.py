@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, diags_array
 from torch import Tensor
 
 from labeltree.evaluation.statistics.interval_ends import Floats, divided
@@ -98,10 +99,22 @@ class WithoutBlocks:
         blocks[rows] = self.blocks
         return replace(self, blocks=blocks, rows=rows[self.rows])
 
-    def means(self, weights: csr_array) -> Floats:
-        """The means `(m, B)` of queries with weights `(m, n)`, without each block."""
-        some, known = weights[:, self.rows], ~np.isnan(self.values)
-        return divided(some @ np.nan_to_num(self.values.astype(float)), some @ known.astype(float))
+    def left_out(self, weights: csr_array, values: Floats) -> Floats:
+        """Means `(m, B)` of queries without each block; the searches that a block is not of stay as they are.
+
+        Args:
+            weights: `(m, n)` weights of the samples in each of m means; no entry where a sample does not
+                count.
+            values: `(n,)` value of each sample as a query.
+        """
+        total = _total(weights)
+        mean = divided(np.asarray(weights @ np.nan_to_num(values))[:, None], total)
+        left = np.repeat(mean, len(self.searches), axis=1)
+        for part in self._of_searches(weights):
+            usual = divided(np.asarray(part.weights @ np.nan_to_num(values))[:, None], part.total)
+            moved = divided(part.total, total) * (self._means(part) - usual)
+            left[:, part.blocks] += np.where(part.total > 0, moved, 0.0)
+        return left
 
     def effects(self, weights: csr_array, values: Floats) -> BlockEffects:
         """By how much each block moves means of queries, as queries and as results.
@@ -114,39 +127,82 @@ class WithoutBlocks:
                 count.
             values: `(n,)` value of each sample as a query.
         """
-        count, value = self.values.shape[1], np.nan_to_num(values)
+        value, total, count = np.nan_to_num(values), _total(weights), len(self.searches)
+        mean = divided(np.asarray(weights @ value)[:, None], total)
         mine = (self.blocks[:, None] == np.arange(count)).astype(float)
-        total = np.asarray(weights.sum(axis=1), dtype=np.float64).reshape(-1, 1)
-        mean = divided(np.asarray(weights @ value).reshape(-1, 1), total)
         of_blocks = weights @ mine
         queries = divided(weights @ (mine * value[:, None]) - mean * of_blocks, total)
-        same = (self.searches[:, None] == self.searches).astype(float)
-        blocks = same.sum(axis=1)  # of each block's search
-        some, known = weights[:, self.rows], ~np.isnan(self.values)
-        change = np.where(known, value[self.rows][:, None] - np.nan_to_num(self.values), 0.0)
-        seen = some @ known.astype(float)
-        of_rest = same[self.blocks[self.rows]] * known.any(axis=1, keepdims=True) * (1 - mine[self.rows])
-        rest = divided(some @ (of_rest * value[self.rows][:, None]), some @ of_rest)
-        lost, changed = rest - self.means(weights), divided(some @ change, seen)
-        scale = (blocks - 1) / blocks * divided(of_blocks @ same, total)
+        several = np.bincount(self.searches)
+        results = np.zeros_like(queries)
+        pairs = np.zeros((int(several.max()), *queries.T.shape))
+        for part in self._of_searches(weights):
+            blocks = len(part.blocks)
+            if blocks < 3:  # what pairs of them do is not known
+                results[:, part.blocks] = np.where(part.total > 0, np.nan, 0.0)
+                continue
+            share = (blocks - 1) / blocks * divided(part.total, total)
+            # in all, these are as many blocks as there are, less one for each search
+            share = share * np.sqrt(blocks / (blocks - 1) * (count - 1) / count)
+            of_part, of_pairs = self._of_results(part, value)
+            results[:, part.blocks] = np.where(part.total > 0, share * of_part, 0.0)
+            known = np.where(part.total > 0, share, 0.0).T * of_pairs
+            pairs[:blocks, part.blocks] = known
+        return BlockEffects(mean[:, 0], queries.T, results.T, pairs, (of_blocks > 0).T)
+
+    def _of_results(self, part: _Search, value: Floats) -> tuple[Floats, Floats]:
+        """What means of one search lose without each block as results `(m, b)`, beside the others.
+
+        And what of it `(b, b, m)` comes from the queries of the first block, beyond what this and the second
+        block do to all others; as that is what is left of their effects, it is scaled up to them.
+        """
+        rows, blocks = self.rows[part.rows], len(part.blocks)
+        left = self.values[np.ix_(part.rows, part.blocks)].astype(float)
+        some, known = part.weights[:, rows], ~np.isnan(left)
+        block = np.searchsorted(part.blocks, self.blocks[rows])
+        others = known.any(axis=1, keepdims=True) & (block[:, None] != np.arange(blocks))
+        rest = divided(some @ (others * value[rows][:, None]), some @ others.astype(float))
+        lost = rest - self._means(part)
+        change, seen = np.where(known, value[rows][:, None] - left, 0.0), some @ known.astype(float)
         entries = some.tocoo()
-        place = entries.row * count + self.blocks[self.rows][entries.col], entries.col
-        by_block = coo_array((entries.data, place), shape=(len(total) * count, len(self.rows))).tocsr()
-        shape = len(total), count, count  # means, blocks of queries, blocks of results
-        of_block = (by_block @ known.astype(float)).reshape(shape) * changed[:, None]
-        beyond = divided((by_block @ change).reshape(shape) - of_block, seen[:, None])
-        usual = np.nan_to_num(beyond).sum(axis=2, keepdims=True) / np.maximum(blocks - 1, 1)[:, None]
-        others = (same > 0) & ~np.eye(count, dtype=bool)
-        pairs = np.where(others, beyond - usual, 0.0) * scale[:, None]
-        # as effects of single blocks and their mean are taken off, less than all is left
-        pairs *= np.sqrt((blocks - 1.0) ** 3 / np.maximum(blocks * (blocks - 2.0) ** 2, 1))
-        return BlockEffects(
-            mean[:, 0],
-            queries.T,
-            (scale * (lost - divided(lost @ same, blocks))).T,
-            pairs.transpose(1, 2, 0),
-            (of_blocks > 0).T,
-        )
+        place = entries.row * blocks + block[entries.col], entries.col
+        of_block = coo_array((entries.data, place), shape=(some.shape[0] * blocks, len(rows))).tocsr()
+        shape = some.shape[0], blocks, blocks  # means, blocks of queries, blocks of results
+        expected = (of_block @ known.astype(float)).reshape(shape) * divided(some @ change, seen)[:, None]
+        beyond = divided((of_block @ change).reshape(shape) - expected, seen[:, None])
+        usual = np.nan_to_num(beyond).sum(axis=2, keepdims=True) / (blocks - 1)
+        pairs = np.where(~np.eye(blocks, dtype=bool), beyond - usual, 0.0)
+        pairs *= np.sqrt((blocks - 1) ** 3 / (blocks * (blocks - 2) ** 2))
+        return lost - lost.mean(axis=1, keepdims=True), pairs.transpose(1, 2, 0)
+
+    def _means(self, part: _Search) -> Floats:
+        """The means `(m, b)` of the queries of one search without each of its blocks."""
+        left = self.values[np.ix_(part.rows, part.blocks)].astype(float)
+        some = part.weights[:, self.rows[part.rows]]
+        return divided(some @ np.nan_to_num(left), some @ (~np.isnan(left)).astype(float))
+
+    def _of_searches(self, weights: csr_array) -> Iterator[_Search]:
+        """The blocks and queries of each search, and the weights of its samples."""
+        for search in np.unique(self.searches):
+            of_search = self.searches == search
+            mine = (self.blocks >= 0) & of_search[self.blocks]
+            chosen = weights @ diags_array(mine.astype(float))
+            yield _Search(
+                np.flatnonzero(of_search), np.flatnonzero(mine[self.rows]), chosen.tocsr(), _total(chosen)
+            )
+
+
+class _Search(NamedTuple):
+    """One of the searches of `WithoutBlocks`: its blocks, its queries, their weights and the sum of these."""
+
+    blocks: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    weights: csr_array
+    total: Floats
+
+
+def _total(weights: csr_array) -> Floats:
+    """The sums `(m, 1)` of the weights of means."""
+    return np.asarray(weights.sum(axis=1), dtype=np.float64).reshape(-1, 1)
 
 
 def values_without_blocks(
@@ -178,17 +234,19 @@ def values_without_blocks(
     left_out: dict[str, NDArray[np.float32]] = {}
     if count < 2:
         return {}
-    for start, ranked in rank(torch.from_numpy(rows), max(1, _RANKED // (count * len(blocks)))):
+    at_once = max(1, min(count, _RANKED // len(blocks)))  # blocks
+    for start, ranked in rank(torch.from_numpy(rows), max(1, _RANKED // (at_once * len(blocks)))):
         order = ranked.numpy()
         some = rows[start : start + len(order)]
-        query, block = np.nonzero(blocks[some][:, None] != np.arange(count))
         results, of_block = own[order] != own[some][:, None], blocks[order]
-        kept = results[query] & (of_block[query] != block[:, None])
-        values = measure(torch.from_numpy(some[query]), torch.from_numpy(_compressed(order[query], kept)))
-        for name, value in values.items():
-            if name not in left_out:
-                left_out[name] = np.full((len(rows), count), np.nan, dtype=np.float32)
-            left_out[name][start + query, block] = value.numpy()
+        for first in range(0, count, at_once):
+            query, block = np.nonzero(blocks[some][:, None] != np.arange(first, min(first + at_once, count)))
+            kept = results[query] & (of_block[query] != first + block[:, None])
+            values = measure(torch.from_numpy(some[query]), torch.from_numpy(_compressed(order[query], kept)))
+            for name, value in values.items():
+                if name not in left_out:
+                    left_out[name] = np.full((len(rows), count), np.nan, dtype=np.float32)
+                left_out[name][start + query, first + block] = value.numpy()
         if progress is not None:
             progress("without blocks of results", start + len(order), len(rows))
     one = np.zeros(count, dtype=np.int64)

@@ -25,8 +25,8 @@ class BlockEffects:
         value: `(m,)` the means.
         queries: `(B, m)` what a block adds with its own samples as queries.
         results: `(B, m)` what it adds with its samples as results of others; NaN where that is not known.
-        pairs: `(B, B, m)` what in the second block's `results` comes from the queries of the first block,
-            beyond what each of the two does to all others.
+        pairs: `(b, B, m)` what in the `results` of each block comes from the queries of each of the b blocks
+            of its search, beyond what the two do to all others.
         counted: `(B, m)` whether a block has queries that count.
     """
 
@@ -37,10 +37,10 @@ class BlockEffects:
     counted: NDArray[np.bool_]
 
     @classmethod
-    def unknown(cls, count: int) -> BlockEffects:
-        """Those of so many blocks on one mean that is not defined."""
-        nothing = np.full((count, count, 1), np.nan)
-        return cls(nothing[0, 0], nothing[0], nothing[0], nothing, np.zeros((count, 1), dtype=bool))
+    def unknown(cls, searches: NDArray[np.int64]) -> BlockEffects:
+        """Those of blocks of such searches `(B,)` on one mean that is not defined."""
+        nothing = np.full((int(np.bincount(searches).max()), len(searches), 1), np.nan)
+        return cls(nothing[0, 0], nothing[0], nothing[0], nothing, np.zeros((len(searches), 1), dtype=bool))
 
     @classmethod
     def joined(cls, parts: Sequence[BlockEffects]) -> BlockEffects:
@@ -50,43 +50,38 @@ class BlockEffects:
 
 
 class SearchJackknife:
-    """The counterpart of `Bootstrap` for means over samples that are searched among each other.
+    """The counterpart of `Bootstrap` for means, from 0 to 1, over samples that are searched among each other.
 
     Without block b as queries and as results a mean T becomes T₍b₎. The variance of the delete-block
-    jackknife, (B − 1)/B·Σ(T₍b₎ − mean)² (Shao & Tu 1995, Section 2.3), counts what two blocks do together
-    twice, once with either (Efron & Stein 1981): a query that is right because of one result counts with the
-    block of the query and again with that of the result. So the effects of pairs of blocks are taken off
-    once. The variance is not less than that of the queries alone.
+    jackknife, (B − 1)/B·Σ(T₍b₎ − mean)² (Shao & Tu 1995, Section 2.3), counts twice what two blocks do
+    together (Efron & Stein 1981): a query that is right because of one result counts with the block of the
+    query and again with that of the result. The effects of pairs of blocks are therefore taken off once.
 
-    With ρ, the share of the variance that is left, it has (B − 1)·ρ² degrees of freedom (Satterthwaite 1946);
-    so much is left that they are at least five, those of six blocks without correction. The ends of the
-    interval of a difference are those of t. A number p from 0 to 1 with the standard error e is as sure as
-    the share of p(1 − p)/e² samples, whose interval is exact (Clopper & Pearson 1934), of e times the
-    quantile of t over that of the normal distribution; a share of queries is no surer than that of as many
-    independent units. Within 0.1 of 0 and 1, where most draws vary little and few vary much, less of the
-    effects of pairs is taken off, at 0 and 1 half. There is no interval with fewer than six blocks of
-    queries, nor where all blocks agree on another number than 0 or 1.
+    With ρ, the share of the variance that is left, the degrees of freedom are (B' − 1)·ρ² (Satterthwaite
+    1946), B' being the number of blocks with queries. At most so much is taken off that five degrees are
+    left, as six blocks have, and that the variance of the queries alone is left, if there was as much.
+
+    Differences have the interval and the test of t. A number p has the exact interval (Clopper & Pearson
+    1934) of a share of n samples, n = p(1 − p)/e², where e is the standard error times the quantile of t and
+    divided by that of the normal distribution; n is the number of units where p is 0 or 1, and at most this
+    in a share of queries. In other numbers within 0.1 of 0 and 1, where most draws vary little and few vary
+    much, less is taken off, down to half at 0 and 1.
+
+    There is no interval with fewer than six blocks of queries, nor where all blocks agree on a number other
+    than 0 and 1.
 
     Args:
         runs: The effects of the blocks on m means, for each of r runs.
         units: `(r, m)` number of independent units among the queries that count.
-        share: `(m,)` or one for all: whether a mean lies between 0 and 1.
         single: `(r, m)` whether a mean is the share of queries of which something is true.
 
     Attributes:
         ratios: `(r, m)` the means.
     """
 
-    def __init__(
-        self,
-        runs: list[BlockEffects],
-        units: Floats,
-        share: NDArray[np.bool_] | bool,
-        single: NDArray[np.bool_],
-    ) -> None:
+    def __init__(self, runs: list[BlockEffects], units: Floats, single: NDArray[np.bool_]) -> None:
         self.ratios: Floats = np.stack([each.value for each in runs])
         self._runs, self._units, self._single = runs, units, single
-        self._share = np.broadcast_to(share, self.ratios.shape[1:])
 
     def variance(self, contrast: Floats) -> tuple[Floats, Floats]:
         """The variance `(m,)` of a weighted sum of the runs, and its degrees of freedom `(m,)`.
@@ -106,7 +101,7 @@ class SearchJackknife:
             for part in (queries + results, queries, pairs)
         )
         near = np.minimum(np.abs(value := contrast @ np.nan_to_num(self.ratios)), np.abs(1 - value))
-        ceiling = self._bounded(contrast) & ~self._single[used].all(axis=0)
+        ceiling = _is_mean(contrast) & ~self._single[used].all(axis=0)
         off = np.where(ceiling, 0.5 + 0.5 * np.minimum(near / _NEAR, 1.0), 1.0) * twice
         least = np.maximum(alone, np.sqrt(np.minimum((FEWEST_GROUPS - 1) / most, 1.0)) * whole)
         left = np.clip(whole - off, np.minimum(least, whole), whole)
@@ -129,7 +124,7 @@ class SearchJackknife:
         reach = error * stdtrit(freedom, level)
         agree = np.isnan(error) | (error <= SAME)
         low, high = (np.where(agree, np.nan, end) for end in (value - reach, value + reach))
-        bounded, units = self._bounded(contrast), self._units[used].min(axis=0)
+        bounded, units = _is_mean(contrast), self._units[used].min(axis=0)
         inside = bounded & (value > SAME) & (value < 1 - SAME) & ~agree
         sure = np.where(inside, value * (1 - value) / np.square(np.where(inside, reach, 1) / ndtri(level)), 1)
         sure = np.where(self._single[used].all(axis=0), np.minimum(sure, units), sure)
@@ -139,12 +134,12 @@ class SearchJackknife:
         low, high = (np.where(inside | ends, *pair) for pair in zip(exact, (low, high), strict=True))
         return Interval(value, low, high, error)
 
-    def limited(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    @staticmethod
+    def limited(low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Ends of intervals of the means, within their range."""
-        low, high = (np.where(self._share, np.clip(end, 0.0, 1.0), end) for end in (low, high))
-        return low, high
+        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
-    def _bounded(self, contrast: Floats) -> NDArray[np.bool_]:
-        """Whether a weighted sum of the runs `(m,)` is their mean, from 0 to 1."""
-        mean = (contrast >= 0).all() and abs(contrast.sum() - 1) <= SAME
-        return self._share & bool(mean)
+
+def _is_mean(contrast: Floats) -> bool:
+    """Whether a weighted sum of runs is their mean, from 0 to 1."""
+    return bool((contrast >= 0).all() and abs(contrast.sum() - 1) <= SAME)
