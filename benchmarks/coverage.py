@@ -282,7 +282,7 @@ class Cell:
 
         Of n right ones of n, an interval that holds each p in 95 % of the draws holds all p with pⁿ > .05.
         """
-        units = self.world.samples // self.world.group
+        units = self.world.samples / self.world.group * (1 / 3 if self.name == BRANCH else 1)  # of 3 branches
         sure = self.name in SHARES and bool(np.nanmedian(self.rows[:, 0]) >= 1 - 1e-12)
         return self._beside((1 - 0.05 ** (1 / units)) * sure)
 

@@ -110,7 +110,7 @@ class WithoutBlocks:
         total = _total(weights)
         mean = divided(np.asarray(weights @ np.nan_to_num(values))[:, None], total)
         left = np.repeat(mean, len(self.searches), axis=1)
-        for part in self._of_searches(weights):
+        for part in self._split_searches(weights):
             usual = divided(np.asarray(part.weights @ np.nan_to_num(values))[:, None], part.total)
             moved = divided(part.total, total) * (self._means(part) - usual)
             left[:, part.blocks] += np.where(part.total > 0, moved, 0.0)
@@ -135,7 +135,7 @@ class WithoutBlocks:
         several = np.bincount(self.searches)
         results = np.zeros_like(queries)
         pairs = np.zeros((int(several.max()), *queries.T.shape))
-        for part in self._of_searches(weights):
+        for part in self._split_searches(weights):
             blocks = len(part.blocks)
             if blocks < 3:  # what pairs of them do is not known
                 results[:, part.blocks] = np.where(part.total > 0, np.nan, 0.0)
@@ -143,13 +143,13 @@ class WithoutBlocks:
             share = (blocks - 1) / blocks * divided(part.total, total)
             # in all, these are as many blocks as there are, less one for each search
             share = share * np.sqrt(blocks / (blocks - 1) * (count - 1) / count)
-            of_part, of_pairs = self._of_results(part, value)
+            of_part, of_pairs = self._measure_results(part, value)
             results[:, part.blocks] = np.where(part.total > 0, share * of_part, 0.0)
             known = np.where(part.total > 0, share, 0.0).T * of_pairs
             pairs[:blocks, part.blocks] = known
         return BlockEffects(mean[:, 0], queries.T, results.T, pairs, (of_blocks > 0).T)
 
-    def _of_results(self, part: _Search, value: Floats) -> tuple[Floats, Floats]:
+    def _measure_results(self, part: _Search, value: Floats) -> tuple[Floats, Floats]:
         """What means of one search lose without each block as results `(m, b)`, beside the others.
 
         And what of it `(b, b, m)` comes from the queries of the first block, beyond what this and the second
@@ -180,7 +180,7 @@ class WithoutBlocks:
         some = part.weights[:, self.rows[part.rows]]
         return divided(some @ np.nan_to_num(left), some @ (~np.isnan(left)).astype(float))
 
-    def _of_searches(self, weights: csr_array) -> Iterator[_Search]:
+    def _split_searches(self, weights: csr_array) -> Iterator[_Search]:
         """The blocks and queries of each search, and the weights of its samples."""
         for search in np.unique(self.searches):
             of_search = self.searches == search
