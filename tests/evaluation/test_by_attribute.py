@@ -61,13 +61,24 @@ def test_values_are_means_over_their_samples(taxonomy: Taxonomy, tmp_path: Path)
         low, high = part.intervals["embeddings.top1"]
         assert low <= part.scores["embeddings.top1"] <= high
         assert "decisions.coverage_at_0.9" in part.scores
-    assert EvaluationResult.from_dict(result.to_dict()).main.by_attribute == result.main.by_attribute
+    again = EvaluationResult.from_dict(result.to_dict()).main.by_attribute
+    assert str(again) == str(result.main.by_attribute)  # NaN: the posterior space has no intervals
     assert "site = (missing)" in attribute_table(result)
     save_outcomes(tmp_path / "outcomes.npz", result.outcomes)
     again = load_outcomes(tmp_path / "outcomes.npz")[result.name]
     assert again.attributes["site"].tolist() == outcomes.attributes["site"].tolist()
     strata = {each.name for each in compare({"a": again, "b": outcomes}, resamples=20).strata}
     assert {"site = Graz", "site = Wien"} <= strata
+
+
+def test_retrieval_of_a_part_counts_samples_as_results_too(taxonomy: Taxonomy) -> None:
+    """Where all samples have one value, its intervals are those of all samples."""
+    table = make_table(taxonomy)
+    table = replace(table, attributes={"site": np.full(len(table.nodes), "Graz")})
+    main = evaluate(table, taxonomy, settings=EvaluationSettings(by=("site",), resamples=100)).main
+    (part,) = main.by_attribute
+    for name in ("recall_at_1", "map_at_r", "ahp"):
+        assert part.intervals[f"embeddings.{name}"] == pytest.approx(main.interval(name))
 
 
 def test_every_number_says_what_it_rests_on(taxonomy: Taxonomy) -> None:

@@ -381,19 +381,37 @@ def test_another_order_and_another_seed_have_the_same_blocks() -> None:
     assert part.p > 0.9
 
 
-def test_other_blocks_are_not_compared() -> None:
-    """Of those that were searched by one run alone."""
+def test_searches_among_other_samples_are_not_compared() -> None:
+    """Among 60 samples there are more to find than among 50 of them."""
     one = measured(replace(drawn(60, 2), instances=torch.arange(120)))
     other = measured(replace(drawn(60, 2), instances=torch.arange(120)).rows(torch.arange(100)))
-    found = compare({"a": one, "b": other}, metrics=["embeddings.map_at_r"]).metric("map_at_r", "embeddings")
-    assert not np.isnan(found.estimates["a"].value)
-    assert np.isnan(found.estimates["a"].low)
-    assert np.isnan(found.differences["b"].p)
+    found = compare({"a": one, "b": other}, metrics=["embeddings.*", "top1"])
+    left = {entry.metric for entry in found.metrics}
+    assert "top1" in left
+    assert not left & {"recall_at_1", "map_at_r", "ahp", "h_ap", "cpcc"}
+    told = "the runs searched other samples ('a' among 60 samples, 'b' among 50 samples)"
+    assert any(told in note for note in found.notes)
+
+
+def test_other_blocks_have_neither_intervals_nor_tests() -> None:
+    """As of other versions, or of samples in another order; those of the oldest versions have none."""
+    one = measured(replace(drawn(60, 2), instances=torch.arange(120)))
+    with patch.object(retrieval_jackknife, "_BLOCKS", 20):
+        other = measured(replace(drawn(60, 2), instances=torch.arange(120)))
     told = "Retrieval has neither intervals nor p-values"
-    none = replace(one, without={})  # as those of older versions
-    for others, said in (({"a": one, "b": other}, True), ({"a": none}, True), ({"a": one, "b": one}, False)):
-        notes = compare(others, metrics=["embeddings.map_at_r", "top1"]).notes
-        assert any(note.startswith(told) for note in notes) == said
+    for others, said in (
+        ({"a": one, "b": other}, True),
+        ({"a": replace(one, without={})}, True),
+        ({"a": one, "b": one}, False),
+    ):
+        result = compare(others, metrics=["embeddings.map_at_r", "top1"])
+        assert any(note.startswith(told) for note in result.notes) == said
+        found = result.metric("map_at_r", "embeddings")
+        assert not np.isnan(found.estimates["a"].value)
+        assert np.isnan(found.estimates["a"].low) == said
+        assert np.isnan(found.differences["b"].p if len(others) == 2 else np.nan) == (
+            said or len(others) == 1
+        )
 
 
 def test_a_share_at_the_ceiling_has_the_binomial_interval() -> None:

@@ -42,10 +42,10 @@ def by_attribute(outcomes: Outcomes, resampling: Resampling | None) -> list[Attr
 
     They are top-1 and hierarchical F1 of every classifier, recall@1, MAP@R and AHP, of the protocol
     `decisions` the share of answers that hold the truth and, of `node-scores`, sensitivity, specificity and
-    predictive values of named sets of nodes. Each has an interval of its own, from the bootstrap over groups;
-    fewer than `FEWEST_GROUPS` groups have none. The rates of a set of nodes have it as over all samples: of
-    cases of different groups the exact one, however few they are. Classifiers are those of all samples; a
-    group that is one case counts where its first sample does.
+    predictive values of named sets of nodes. Each has an interval of its own, computed as over all samples;
+    fewer than `FEWEST_GROUPS` groups have none. The rates of a set of nodes, of cases of different groups,
+    have the exact one, however few they are. Classifiers are those of all samples; a group that is one case
+    counts where its first sample does.
 
     Args:
         outcomes: Outcomes of one method.
@@ -63,6 +63,8 @@ def by_attribute(outcomes: Outcomes, resampling: Resampling | None) -> list[Attr
                 torch.from_numpy(np.where(values == kind, outcomes.values[role, metric], np.nan)),
                 rows,
                 share=(role, metric) not in outcomes.no_share,
+                among=(role, metric) in outcomes.among,
+                without=outcomes.without.get((role, metric)),
             )
             for place, kind in enumerate(kinds)
             for role, metric in outcomes.values

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.checks import check_choice
+from labeltree.counted_nouns import say_count
 from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import GROUPS
@@ -116,8 +117,8 @@ def compare(
     listed = {name: [next(paired) for _ in runs] for name, runs in listed.items()}
     baseline = next(iter(listed)) if baseline is None else baseline
     check_choice("baseline", baseline, listed)
-    common, left_out = common_samples(listed)
-    common, halves = tested_in_all(common)
+    shared, left_out = common_samples(listed)
+    common, halves = tested_in_all(shared)
     answered = {
         name: list((classifiers or {}).get(name, [None] * len(runs))) for name, runs in listed.items()
     }
@@ -126,7 +127,8 @@ def compare(
         for name, runs in common.items()
     }
     keys, apart = _searched_alike(common, _keys(common, metrics))
-    apart = halves + apart
+    keys, others = _searched_together(listed, shared, keys)
+    apart = halves + apart + others
     how = PairedEstimates(baseline, confidence, resamples, permutations, seed)
     tables = _tables(common, left_out, keys, apart)
     runs = [run for table in tables for of_method in table.methods.values() for run in of_method]
@@ -445,6 +447,33 @@ def _searched_alike(
     return kept, [
         f"Retrieval is not compared, because the runs were searched in different ways ({how}): evaluate them "
         "again with the same --leave-group-out and the same splits."
+    ]
+
+
+def _searched_together(
+    methods: Mapping[str, Sequence[Outcomes]], shared: Mapping[str, Sequence[Outcomes]], keys: list[Key]
+) -> tuple[list[Key], list[str]]:
+    """The metrics that can be compared, without those of runs that searched other samples, and a note.
+
+    Among more samples there are more to confuse, and more to find.
+    """
+    apart = {
+        key
+        for name, runs in methods.items()
+        for run, kept in zip(runs, shared[name], strict=True)
+        for key in keys
+        if key in run.among and run.counted(key).sum() > kept.counted(key).sum()
+    }
+    if not apart:
+        return keys, []
+    numbers = {
+        name: max(int(run.counted(key).sum()) for run in runs for key in apart if key in run.keys)
+        for name, runs in methods.items()
+    }
+    told = ", ".join(f"'{name}' among {say_count(number, 'sample')}" for name, number in numbers.items())
+    return [key for key in keys if key not in apart], [
+        f"Retrieval is not compared, because the runs searched other samples ({told}): evaluate them again, "
+        "all on the same samples."
     ]
 
 
