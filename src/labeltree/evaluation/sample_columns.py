@@ -189,7 +189,8 @@ def estimate(
     tree: Taxonomy,
     frequency: ClassFrequency | None = None,
 ) -> dict[Place, Number]:
-    """Every number that follows from the columns, with its interval by the bootstrap over groups.
+    """Every number that follows from the columns, with its interval: by the bootstrap over groups, or by the
+    jackknife over blocks where samples are searched among each other.
 
     Args:
         columns: The columns; the `rows` of each must not be None and must be among the argument `rows`.

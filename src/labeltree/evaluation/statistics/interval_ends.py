@@ -10,6 +10,7 @@ from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 
 __all__ = [
     "FEWEST_GROUPS",
+    "NEAR",
     "SAME",
     "Floats",
     "Interval",
@@ -25,7 +26,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _FEW_GROUPS = 15
-_NEAR = 0.1  # to 0 or 1
+NEAR = 0.1  # to 0 or 1
 FEWEST_GROUPS = 6
 """With fewer groups no sign-flip test can reach 5 % (2 / 2⁵ = 6.25 %), and few bootstrap draws differ."""
 
@@ -124,7 +125,7 @@ def _like_samples(
     reach = np.where(few, stdtrit(np.maximum(groups - 1, 1), (1 + confidence) / 2) * error, np.nan)
     ends = []
     for end, own, side, outer in ((low, alike[0], -1, np.fmin), (high, alike[1], 1, np.fmax)):
-        near = inside & (np.minimum(value, 1 - value) < _NEAR) & ~few
+        near = inside & (np.minimum(value, 1 - value) < NEAR) & ~few
         chosen = np.where(near, own, np.where(inside & few, outer(end, own), end))
         ends.append(np.where(share, chosen, outer(chosen, value + side * reach)))
     return ends[0], ends[1]

@@ -10,11 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from labeltree.evaluation.statistics.interval_ends import FEWEST_GROUPS, SAME, Floats, Interval, binomial_ends
+from labeltree.evaluation.statistics.interval_ends import (
+    FEWEST_GROUPS,
+    NEAR,
+    SAME,
+    Floats,
+    Interval,
+    binomial_ends,
+)
 
 __all__ = ["BlockEffects", "SearchJackknife"]
-
-_NEAR = 0.1  # to 0 or 1
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,7 @@ class SearchJackknife:
         )
         near = np.minimum(np.abs(value := contrast @ np.nan_to_num(self.ratios)), np.abs(1 - value))
         ceiling = _is_mean(contrast) & ~self._single[used].all(axis=0)
-        off = np.where(ceiling, 0.5 + 0.5 * np.minimum(near / _NEAR, 1.0), 1.0) * twice
+        off = np.where(ceiling, 0.5 + 0.5 * np.minimum(near / NEAR, 1.0), 1.0) * twice
         least = np.maximum(alone, np.sqrt(np.minimum((FEWEST_GROUPS - 1) / most, 1.0)) * whole)
         left = np.clip(whole - off, np.minimum(least, whole), whole)
         some = whole > SAME**2
