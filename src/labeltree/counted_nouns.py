@@ -1,8 +1,10 @@
-"""Counts with their nouns."""
+"""Counts with their nouns, and lists, as in a sentence."""
 
 from __future__ import annotations
 
-__all__ = ["say_count"]
+from collections.abc import Sequence
+
+__all__ = ["say_count", "say_list"]
 
 
 def say_count(count: int, one: str, many: str | None = None) -> str:
@@ -14,3 +16,8 @@ def say_count(count: int, one: str, many: str | None = None) -> str:
         many: That of several; by default, with an `s`.
     """
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def say_list(words: Sequence[str]) -> str:
+    """Words as in a sentence: `1, 2 and 3`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

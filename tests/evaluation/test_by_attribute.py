@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation import (
     EvaluationResult,
     EvaluationSettings,
+    attribute_rows,
     attribute_table,
     compare,
     evaluate,
@@ -168,6 +170,17 @@ def folds(taxonomy: Taxonomy) -> list[EvaluationResult]:
     return found
 
 
+def answers(fold: EvaluationResult) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """What the classifier that a fold chose says of its test samples, and what they are."""
+    outcomes = fold.outcomes[fold.name]
+    return outcomes.predicted[fold.main.classifier.name], outcomes.nodes
+
+
+def said_right(fold: EvaluationResult) -> np.ndarray[Any, Any]:
+    said, true = answers(fold)
+    return said == true
+
+
 def test_every_sample_counts_once_in_pooled_folds(folds: list[EvaluationResult]) -> None:
     outcomes = [each.outcomes[each.name] for each in folds]
     pooled = pool_folds(folds, outcomes)
@@ -178,8 +191,7 @@ def test_every_sample_counts_once_in_pooled_folds(folds: list[EvaluationResult])
         assert pooled.main.score(key[1], key[0]) == pytest.approx(np.nanmean(every))
         low, high = pooled.main.interval(key[1], key[0])
         assert low < np.nanmean(every) < high
-    kind = pooled.main.classifier.name
-    right = np.concatenate([each.predicted[kind] == each.nodes for each in outcomes])
+    right = np.concatenate([said_right(each) for each in folds])
     assert pooled.main.errors.samples == len(right)
     assert pooled.main.errors.errors == (~right).sum()
     assert pooled.counts["test samples"] == sum(each.counts["test samples"] for each in folds)
@@ -190,6 +202,49 @@ def test_every_sample_counts_once_in_pooled_folds(folds: list[EvaluationResult])
     assert EvaluationResult.from_dict(pooled.to_dict()).main.scores == pooled.main.scores
 
 
+@pytest.mark.parametrize("asked", [("lda", "prototypes", "lda"), ("lda", "lda", "lda")])
+def test_each_fold_answers_with_what_it_chose(taxonomy: Taxonomy, asked: tuple[Any, ...]) -> None:
+    """A classifier chosen by the validation samples of all folds would have seen every test sample."""
+    folds = []
+    for number, name in enumerate(asked):
+        table = make_table(taxonomy, noise=1.2)
+        third = table.instances // 2 % 3  # type: ignore[operator]
+        split = np.where(third == number, "test", np.where(third == (number + 1) % 3, "val", "train"))
+        settings = EvaluationSettings(by=("site",), resamples=100, classifier=name)
+        folds.append(evaluate(replace(table, split=split), taxonomy, settings=settings))
+    outcomes = [each.outcomes[each.name] for each in folds]
+    pooled = pool_folds(folds, outcomes)
+    right = np.concatenate([said_right(each) for each in folds])
+    main = pooled.main
+    assert main.answer_score("top1") == pytest.approx(right.mean())
+    low, high = main.answer_interval("top1")
+    assert low < right.mean() < high
+    assert (main.errors.samples, main.errors.errors) == (len(right), (~right).sum())
+    assert main.answer_by_depth[-1] == pytest.approx(right.mean())
+    heads, rows = attribute_rows(pooled)
+    site = np.concatenate([each.attributes["site"] for each in outcomes])
+    assert rows["site = Graz"][heads.index("top-1 accuracy")].startswith(
+        f"{right[site == 'Graz'].mean():.3f}"
+    )
+    one = len(set(asked)) == 1
+    assert main.classifier.name == ("lda" if one else "each-fold")
+    if not one:
+        assert "on the embeddings in folds 1 and 3; the nearest class mean" in main.classifier.sentence
+    again = EvaluationResult.from_dict(pooled.to_dict()).main
+    assert again.answer_score("top1") == main.answer_score("top1")
+    assert again.classifier.sentence == main.classifier.sentence
+
+    compared = compare(
+        {"folds": pooled.outcomes[pooled.name], "fold by fold": pooled.outcomes[pooled.name]},
+        classifiers={"folds": [main.classifier.name], "fold by fold": ["lda"]},
+        resamples=100,
+        permutations=100,
+    )
+    shares = compared.metric("answer_top1").estimates
+    assert shares["folds"].value == pytest.approx(right.mean())
+    assert one or shares["fold by fold"].value != pytest.approx(right.mean())
+
+
 def test_protocols_of_folds(folds: list[EvaluationResult], taxonomy: Taxonomy) -> None:
     outcomes = [each.outcomes[each.name] for each in folds]
     protocols = pool_folds(folds, outcomes).main.protocols
@@ -198,11 +253,7 @@ def test_protocols_of_folds(folds: list[EvaluationResult], taxonomy: Taxonomy) -
     assert scores.scores["answers.auroc"] == pytest.approx(np.mean(aurocs))
     held = np.concatenate([each.values["decisions", "coverage_at_0.9"] for each in outcomes])
     assert protocols["decisions"].scores["coverage_at_0.9"] == pytest.approx(np.nanmean(held))
-    kind = pool_folds(folds, outcomes).main.classifier.name
-    predicted, target = (
-        np.concatenate([side(each) for each in outcomes])
-        for side in (lambda each: each.predicted[kind], lambda each: each.nodes)
-    )
+    predicted, target = np.concatenate([np.stack(answers(each)) for each in folds], axis=1)
     for leaf in taxonomy.leaves.tolist():
         positive = target == leaf
         name = taxonomy.path_name(leaf)

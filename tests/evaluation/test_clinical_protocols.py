@@ -217,6 +217,32 @@ def test_folds_that_chose_other_classifiers_are_named_with_them(
     assert again.main.protocols["node-scores"].title == results[0].main.protocols["node-scores"].title
 
 
+def test_patients_who_share_a_file_are_asked_about_apart(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    """Copies join them for splits and for what is drawn; still they are two cases."""
+    assert clinic.groups is not None
+    names = np.array([f"P{patient:03}" for patient in clinic.groups.tolist()])
+    test = of_split(clinic, "test")
+    first, second = clinic.groups[test].unique()[:2].tolist()
+    joined = clinic.groups.masked_fill(clinic.groups == second, first)
+    question: dict[str, Any] = {"questions": ("animals=animal",), "per": "group", "roles": ("embeddings",)}
+    settings = EvaluationSettings(
+        resamples=0,
+        protocols=("node-scores", "per-group"),
+        options={"node-scores": question, "per-group": {"roles": ("embeddings",)}},
+    )
+    apart, shared = (
+        evaluate(replace(clinic, groups=groups, group_names=names), taxonomy, settings=settings)
+        for groups in (clinic.groups, joined)
+    )
+    for name in settings.protocols:
+        mine, theirs = (each.main.protocols[name] for each in (shared, apart))
+        assert mine.counts == theirs.counts
+        assert mine.scores == pytest.approx(theirs.scores, nan_ok=True)
+    units = shared.outcomes[shared.name].groups
+    assert units is not None
+    assert len(np.unique(units)) == len(clinic.groups[test].unique()) - 1
+
+
 def rates_of(right: int, of: int, groups: torch.Tensor | None = None) -> ProtocolResult:
     """A question of which some positive test samples are answered right, and all negative ones."""
     tree = Taxonomy.from_paths(["yes", "no"])

@@ -42,6 +42,16 @@ def test_lesion_1_of_one_patient_is_not_that_of_another() -> None:
     assert together(named.units("lesion")) == [[0, 1]]
 
 
+def test_patients_who_share_a_file_are_one_group_and_two_cases() -> None:
+    table = make(
+        groups=torch.tensor([0, 0, 0, 0, 1, 1]),  # a file of p is one of q
+        group_names=np.array(["p", "p", "q", "q", "", ""]),
+    )
+    assert together(table.units("group")) == [[0, 1], [2, 3], [4, 5]]
+    alone = make(groups=torch.tensor([0, 0, -1, -1, -1, 0]), group_names=np.array(["p", "p", "", "", "", ""]))
+    assert together(alone.units("group")) == [[0, 1]]
+
+
 def test_without_groups_values_are_units() -> None:
     assert together(make(attributes=LESION).units("lesion")) == [[0, 1, 3], [2, 4]]
     copies = make(groups=torch.tensor([0, -1, -1, 0, -1, -1]), group_names=np.full(6, ""), attributes=LESION)

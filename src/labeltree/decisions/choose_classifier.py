@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from labeltree.checks import check_choice
-from labeltree.counted_nouns import say_count
+from labeltree.counted_nouns import say_count, say_list
 from labeltree.decisions.searched_space import SearchedSpace
 from labeltree.errors import DataError
 from labeltree.metrics.functional import hierarchical_f1
@@ -27,8 +27,8 @@ __all__ = [
     "classifier_words",
 ]
 
-ClassifierKind = Literal["feature-means", "prototypes", "lda", "probe", "own"]
-
+ClassifierKind = Literal["feature-means", "prototypes", "lda", "probe", "own", "each-fold"]
+"""A classifier of a run; `each-fold` is that of a cross-validation whose folds chose different ones."""
 
 CLASSIFIERS: tuple[ClassifierChoice, ...] = get_args(ClassifierChoice)
 
@@ -38,6 +38,7 @@ CLASSIFIER_WORDS: dict[ClassifierKind, str] = {
     "lda": "a linear discriminant analysis on the features",
     "probe": "a linear probe on the features",
     "own": "the classifier that was trained with the encoder",
+    "each-fold": "the classifier that each fold chose by its own validation samples",
 }
 """The words for each classifier in a sentence; ties go to the first, the simplest."""
 
@@ -66,6 +67,7 @@ class ChosenClassifier:
         hierarchical_f1: Validation hierarchical F1 of each classifier, which `auto` chooses by; empty if only
             the accuracies are known, which then decide.
         space: What a search in the run uses.
+        by_fold: The classifier of each fold, if those of a cross-validation differ.
     """
 
     name: ClassifierKind
@@ -79,6 +81,33 @@ class ChosenClassifier:
     features: bool = True
     hierarchical_f1: dict[str, float] = field(default_factory=dict)
     space: SearchedSpace = field(default_factory=SearchedSpace)
+    by_fold: tuple[ClassifierKind, ...] = ()
+
+    @classmethod
+    def of_folds(cls, choices: Sequence[ChosenClassifier]) -> ChosenClassifier:
+        """The choice of a cross-validation: every fold answers with what it chose itself.
+
+        A choice by the validation samples of all folds together would have seen the test samples of each.
+
+        Args:
+            choices: The choice of each fold.
+        """
+        names, samples = tuple(choice.name for choice in choices), sum(choice.samples for choice in choices)
+        if len(set(names)) > 1:
+            first = choices[0]
+            asked, offered, features = first.asked, (*first.offered, "each-fold"), first.features
+            return cls("each-fold", asked, {}, samples, offered, features=features, by_fold=names)
+
+        def mean(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+            weights = [choice.samples / max(samples, 1) for choice in choices]
+            return {
+                name: sum(of.get(name, 0.0) * weight for of, weight in zip(scores, weights, strict=True))
+                for name in scores[0]
+            }
+
+        accuracies = mean([choice.accuracies for choice in choices])
+        f1 = mean([choice.hierarchical_f1 for choice in choices])
+        return replace(choices[0], accuracies=accuracies, hierarchical_f1=f1, samples=samples)
 
     @property
     def sentence(self) -> str:
@@ -95,6 +124,18 @@ class ChosenClassifier:
                 f"{say_count(self.few_samples, 'sample')} each (median), none held out, and a probe learned "
                 "from so few seldom names them."
             )
+        if self.by_fold:
+            chosen = {
+                classifier_words(kind, features=self.features): [
+                    f"{number}" for number, of in enumerate(self.by_fold, 1) if of == kind
+                ]
+                for kind in dict.fromkeys(self.by_fold)
+            }
+            parts = [
+                f"{words} in {'fold' if len(folds) == 1 else 'folds'} {say_list(folds)}"
+                for words, folds in chosen.items()
+            ]
+            return f"Answers come from {what}: {'; '.join(parts)}."
         if not self.accuracies:
             why = (
                 "as was asked for"
@@ -136,6 +177,10 @@ class ChosenClassifier:
             del content["hierarchical_f1"]
         if not self.space.hierarchical_f1:
             del content["space"]
+        if self.by_fold:
+            content["by_fold"] = list(self.by_fold)
+        else:
+            del content["by_fold"]
         return content
 
     @classmethod
@@ -165,6 +210,9 @@ class ChosenClassifier:
         features, f1 = content.get("features") is not False, content.get("hierarchical_f1", {})
         if not isinstance(f1, Mapping) or (f1 and set(f1) != set(accuracies)):
             raise ValueError(f"no choice of a classifier: {content!r}")
+        by_fold = content.get("by_fold", [])
+        if not isinstance(by_fold, list) or any(of not in CLASSIFIER_WORDS for of in by_fold):
+            raise ValueError(f"no choice of a classifier: {content!r}")
         space = SearchedSpace.from_dict(content["space"]) if "space" in content else SearchedSpace()
         return cls(
             name,
@@ -178,6 +226,7 @@ class ChosenClassifier:
             features,
             dict(f1),
             space,
+            tuple(by_fold),
         )
 
 
@@ -234,6 +283,7 @@ def choose_by_accuracy(
             f"there is no classifier '{asked}' here; there are {', '.join(offered)}: take one of those, or "
             "'auto'"
         )
+    name: ClassifierKind
     if asked != "auto":
         name = asked
     elif accuracies:

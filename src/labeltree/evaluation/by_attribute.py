@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from labeltree.errors import DataError
+from labeltree.evaluation.answer_columns import PREFIX
 from labeltree.evaluation.outcomes import Key, Outcomes
-from labeltree.evaluation.result import PREFIX, AttributeResult
+from labeltree.evaluation.result import AttributeResult
 from labeltree.evaluation.sample_columns import FEWEST_GROUPS, Column, ResamplingUnits, estimate
 from labeltree.evaluation.statistics import Resampling
 

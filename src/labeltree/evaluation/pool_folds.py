@@ -7,20 +7,22 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_list
 from labeltree.decisions.choose_classifier import ChosenClassifier, ClassifierKind
 from labeltree.errors import DataError
+from labeltree.evaluation.answer_columns import ANSWERS, PREFIX, add_answers
 from labeltree.evaluation.by_attribute import by_attribute
 from labeltree.evaluation.error_tree import tree_errors
 from labeltree.evaluation.outcomes import Integers, Key, Outcomes, renumber_nodes
 from labeltree.evaluation.protocols.nodes_as_tests import CONFLICTING, QUESTION_COUNTS, say_operating_point
 from labeltree.evaluation.reported_nodes import NodeIntervals, ReportedNodes, counted_nodes, node_result
-from labeltree.evaluation.result import PREFIX, EvaluationResult, MethodResult, ProtocolResult
+from labeltree.evaluation.result import EvaluationResult, MethodResult, ProtocolResult
 from labeltree.evaluation.sample_columns import Column, Number, ResamplingUnits, estimate, estimate_statistics
 from labeltree.evaluation.statistics import Resampling
 from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks
@@ -30,20 +32,27 @@ from labeltree.taxonomy.label_sets import finest_classes, finest_labels
 
 __all__ = ["pool_folds", "pool_outcomes"]
 
-_DEPTH = re.compile(r"(prototype_|own_|)accuracy_at_depth_(\d+)")
+_DEPTH = re.compile(f"({'|'.join(PREFIX.values())})accuracy_at_depth_(\\d+)")
 _BY = ", by "  # in a title, before the classifier that is judged
 _BANDS = ("_head", "_middle", "_tail")
 
 
-def pool_outcomes(folds: Sequence[Outcomes]) -> Outcomes:
+def pool_outcomes(folds: Sequence[Outcomes], answering: Sequence[ClassifierKind] = ()) -> Outcomes:
     """The outcomes of all folds as those of one method.
 
     Means over the classes that are frequent or rare in training are left out, since folds differ in which
     these are; so are protocols that measured another table.
 
+    Args:
+        folds: The outcomes of the evaluated method in each fold.
+        answering: The classifier that answers in each fold. Where they differ, the outcomes of what answers
+            are those of the classifier `each-fold`.
+
     Raises:
         DataError: If the folds have different taxonomies, or share a sample.
     """
+    if len(set(answering)) > 1:
+        folds = [add_answers(of_fold, kind) for of_fold, kind in zip(folds, answering, strict=True)]
     first = folds[0]
     matched = [renumber_nodes(each, first) for each in folds]
     folds = [each for each in matched if each is not None]
@@ -131,13 +140,14 @@ def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]
     Raises:
         DataError: See `pool_outcomes`.
     """
-    first, pooled = results[0], pool_outcomes(outcomes)
+    first, choices = results[0], [each.main.classifier for each in results]
+    pooled = pool_outcomes(outcomes, [choice.name for choice in choices])
+    chosen = ChosenClassifier.of_folds(choices)
     settings = first.settings
     resampling = None
     if settings.resamples:
         resampling = Resampling(settings.resamples, confidence=settings.confidence, seed=settings.seed)
     numbers = _numbers(pooled, resampling)
-    chosen = _one_classifier(results)
     method = MethodResult(
         name=first.name,
         representations=first.main.representations,
@@ -161,7 +171,7 @@ def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]
             _put(method.by_depth.setdefault(kind, []), int(at[2]) - 1, number.value, np.nan)
             ends = method.depth_intervals.setdefault(kind, [])
             _put(ends, int(at[2]) - 1, (number.low, number.high), (np.nan, np.nan))
-        elif (role, metric) in reported:
+        elif (role, metric) in reported or role == ANSWERS:
             method.scores.setdefault(role, {})[metric] = number.value
             method.intervals.setdefault(role, {})[metric] = number.low, number.high
     if "node-scores" in method.protocols:
@@ -336,22 +346,6 @@ def _add_nodes(
     result.notes.append(cases.said)
 
 
-def _one_classifier(results: Sequence[EvaluationResult]) -> ChosenClassifier:
-    """The classifier that is best on the validation samples of all folds together."""
-    choices = [each.main.classifier for each in results]
-    samples = sum(choice.samples for choice in choices)
-
-    def mean(kind: Literal["accuracies", "hierarchical_f1"]) -> dict[str, float]:
-        scores = [(getattr(choice, kind), choice.samples) for choice in choices]
-        weight = max(samples, 1)
-        return {name: sum(of.get(name, 0.0) * n for of, n in scores) / weight for name in scores[0][0]}
-
-    right, f1 = mean("accuracies"), mean("hierarchical_f1")
-    scores, names = f1 or right, {choice.name for choice in choices}
-    best = max(names, key=lambda name: (scores.get(name, 0.0), name)) if len(names) > 1 else choices[0].name
-    return replace(choices[0], name=best, accuracies=right, hierarchical_f1=f1, samples=samples)
-
-
 def _errors(pooled: Outcomes, kind: ClassifierKind, confusions: int) -> Any:
     target: Tensor = torch.from_numpy(pooled.nodes)
     answered = torch.from_numpy(pooled.predicted[kind])
@@ -390,14 +384,9 @@ def _cautions(results: Sequence[EvaluationResult]) -> list[str]:
             elif said not in common:
                 own.append(f"Fold {number}: {said}")
     for rest, counts in counted.items():
-        folds, numbers = (_listed([str(each) for each in of]) for of in (counts, counts.values()))
+        folds, numbers = (say_list([str(each) for each in of]) for of in (counts, counts.values()))
         own.append(f"{'Folds' if len(counts) > 1 else 'Fold'} {folds}: {numbers} {rest}")
     return [said for said in results[0].cautions if said in common] + own
-
-
-def _listed(words: Sequence[str]) -> str:
-    """Words as in a sentence: `1, 2 and 3`."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _notes(results: Sequence[EvaluationResult], pooled: Outcomes) -> list[str]:

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labeltree.decisions.choose_classifier import ChosenClassifier, ClassifierKind
+from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import Classifiers
 from labeltree.errors import DataError
+from labeltree.evaluation.answer_columns import CLASSIFIER_ROLES, PREFIX
 from labeltree.evaluation.chosen_samples import Samples
 from labeltree.evaluation.error_tree import TreeErrors
 from labeltree.evaluation.json_numbers import Bounds, from_fields
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOT_MEASURED",
-    "PREFIX",
     "AspectResult",
     "AttributeResult",
     "Bounds",
@@ -41,18 +41,6 @@ __all__ = [
 
 FORMAT = 1
 _RESULT = Reader("the result of an evaluation", "run 'labeltree evaluate' again")
-
-PREFIX: dict[ClassifierKind, str] = {
-    "probe": "",
-    "prototypes": "prototype_",
-    "own": "own_",
-    "lda": "lda_",
-    "feature-means": "feature_mean_",
-}
-"""Prefix of the score names of each classifier."""
-
-_ROLE: dict[ClassifierKind, str] = {"prototypes": "embeddings", "own": "predictions"}  # else the first
-
 
 _ANSWERS = ("top1", "hierarchical_f1")
 _SEARCH = ("recall_at_1", "map_at_r")
@@ -323,11 +311,13 @@ class MethodResult:
 
     def answer_score(self, metric: str) -> float:
         """The chosen classifier's `top1`, `hierarchical_f1` …; NaN if it is missing."""
-        return self.score(f"{PREFIX[self.classifier.name]}{metric}", _ROLE.get(self.classifier.name))
+        name = self.classifier.name
+        return self.score(f"{PREFIX[name]}{metric}", CLASSIFIER_ROLES.get(name))
 
     def answer_interval(self, metric: str) -> Bounds:
         """The ends of the confidence interval of `answer_score`; NaN if there is none."""
-        return self.interval(f"{PREFIX[self.classifier.name]}{metric}", _ROLE.get(self.classifier.name))
+        name = self.classifier.name
+        return self.interval(f"{PREFIX[name]}{metric}", CLASSIFIER_ROLES.get(name))
 
     def interval(self, metric: str, role: str | None = None) -> Bounds:
         """The ends of a metric's confidence interval; NaN if there is none. Arguments as for `score`."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
 
 from labeltree.decisions import Calibration, ClassNodes, DecisionRule, fit_rule
 from labeltree.decisions.answers import Descent
-from labeltree.decisions.choose_classifier import classifier_words
+from labeltree.decisions.choose_classifier import ClassifierKind, classifier_words
 from labeltree.decisions.classifiers import ClassifierChoice, ClassScores
 from labeltree.decisions.conformal import share_of_groups
 from labeltree.decisions.promise_samples import StoredRule, kept_for_probabilities
@@ -40,6 +41,7 @@ def class_scores(inputs: Inputs, asked: ClassifierChoice) -> tuple[ClassScores, 
     """The class scores of the classifier to use, and a note that names it."""
     known = inputs.classifiers
     features = inputs.standard_table.features is not None
+    name: ClassifierKind
     if asked != "auto":
         name = asked
         if name == "own" and known.own is None:
@@ -81,7 +83,7 @@ def fit_rule_to_rows(
     )
 
 
-def stored_rule(inputs: Inputs, name: ClassifierChoice) -> StoredRule | None:
+def stored_rule(inputs: Inputs, name: ClassifierKind | Literal["auto"]) -> StoredRule | None:
     """The rule with which a run answers, if it was calibrated on samples that are not its own.
 
     Args:
@@ -174,7 +176,7 @@ def answer_probabilities(inputs: Inputs, rows: Tensor, learn: Tensor | None = No
     anew = learn is not None and not torch.equal(learn, inputs.learned)
     if learn is not None and anew and name in known.fitted:
         fewer = replace(inputs, samples=replace(inputs.samples, train=learn), given=None)
-        scorer = fewer.fit_classifiers(name, validate=False).scores(name)
+        scorer = fewer.fit_classifiers(cast(ClassifierChoice, name), validate=False).scores(name)
     scores = scorer(inputs.standard_table.rows(rows)).double()
     p = torch.softmax(scores, 1)
     stored = stored_rule(inputs, name)

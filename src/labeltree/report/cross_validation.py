@@ -211,8 +211,7 @@ def _numbers(pooled: EvaluationResult, results: Sequence[EvaluationResult]) -> T
     """Pooled numbers with their intervals, the mean ± sd of the folds, and each fold."""
     folds = [f"fold {number}" for number in range(1, len(results) + 1)]
     table = Table(["", "all samples", "mean ± sd of the folds", *folds])
-    kind = pooled.main.classifier
-    of_answers = [replace(each.main, classifier=kind) for each in results]
+    of_answers = [each.main for each in results]
 
     def add(name: str, value: float, ends: tuple[float, float], single: Sequence[float]) -> None:
         known = [each for each in single if not math.isnan(each)]
@@ -234,7 +233,7 @@ def _numbers(pooled: EvaluationResult, results: Sequence[EvaluationResult]) -> T
         )
     for at, value in enumerate(pooled.main.answer_by_depth):
         depths = [method.answer_by_depth for method in of_answers]
-        ends = pooled.main.depth_intervals.get(kind.name, [])
+        ends = pooled.main.depth_intervals.get(pooled.main.classifier.name, [])
         single = [each[at] if at < len(each) else math.nan for each in depths]
         interval = ends[at] if at < len(ends) else (math.nan, math.nan)
         add(metric_name(f"accuracy_at_depth_{at + 1}"), value, interval, single)

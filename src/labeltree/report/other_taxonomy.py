@@ -12,8 +12,9 @@ import torch
 from labeltree.decisions.classifiers import ClassScores
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, carry_over, translate
+from labeltree.evaluation.answer_columns import PREFIX
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes
-from labeltree.evaluation.result import PREFIX, MethodResult
+from labeltree.evaluation.result import MethodResult
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyMapping
 from labeltree.taxonomy.versions.between_versions import VersionChange, mapping_digest

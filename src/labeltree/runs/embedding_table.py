@@ -266,7 +266,8 @@ class EmbeddingTable:
 
         Args:
             column: `group` for the groups of the table, or the name of an attribute: samples of one group
-                with the same value. Lesion 1 of one patient is not lesion 1 of another.
+                with the same value. Lesion 1 of one patient is not lesion 1 of another. Groups with names
+                are told by them: `groups` may join two patients who share a file.
 
         Raises:
             DataError: If there is no such column; or the table has splits and the values are above its
@@ -278,7 +279,7 @@ class EmbeddingTable:
                     "the table has no groups to judge by; give it a column 'groups' (patient, lesion), or "
                     "name one in training, --table.group_column"
                 )
-            return self.groups
+            return self.groups if self.group_names is None else torch.from_numpy(self._named_groups())
         values = self.attribute(column)
         given = np.asarray(values != "")
         codes = np.unique(values, return_inverse=True)[1].reshape(-1)
@@ -293,6 +294,14 @@ class EmbeddingTable:
             )
         units = np.unique(np.stack([groups, codes]), axis=1, return_inverse=True)[1].reshape(-1)
         return torch.from_numpy(np.where(given, units, -1))
+
+    def _named_groups(self) -> np.ndarray[Any, Any]:
+        """Number `(n,)` of each sample's group by its name, or of copies without one; −1 for the others."""
+        assert self.groups is not None
+        assert self.group_names is not None
+        codes = np.unique(self.group_names, return_inverse=True)[1].reshape(-1)
+        groups, unnamed = self.groups.numpy(), self.group_names == ""
+        return np.where(unnamed, np.where(groups < 0, -1, groups + codes.max(initial=0) + 1), codes)
 
     def attribute(self, name: str) -> np.ndarray[Any, Any]:
         """The values `(n,)` str of an attribute, empty where missing.

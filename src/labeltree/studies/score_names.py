@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from labeltree.evaluation import EvaluationSettings
+from labeltree.evaluation.answer_columns import PREFIX
 from labeltree.evaluation.protocol_registry import list_protocols, wanted_protocols
-from labeltree.evaluation.result import PREFIX
 
 __all__ = ["check_score", "find_score", "missing_scores", "score_name", "standard_scores"]
 

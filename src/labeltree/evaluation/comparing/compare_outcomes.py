@@ -15,6 +15,7 @@ from labeltree.checks import check_choice
 from labeltree.counted_nouns import say_count
 from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.errors import DataError
+from labeltree.evaluation.answer_columns import add_answers
 from labeltree.evaluation.chosen_samples import GROUPS
 from labeltree.evaluation.comparing.comparison import (
     Comparison,
@@ -34,13 +35,11 @@ from labeltree.evaluation.comparing.paired_estimates import (
 from labeltree.evaluation.comparing.result_text import comparison_notes, say_left_out
 from labeltree.evaluation.outcomes import Key, Outcomes, is_retrieval
 from labeltree.evaluation.reported_nodes import MOST_PROBABILITIES
-from labeltree.evaluation.result import PREFIX
 from labeltree.evaluation.statistics import FEWEST_GROUPS, holm
 
 __all__ = ["BY_STRATUM", "compare", "duplicate_metrics"]
 
 BY_STRATUM = ("answer_top1", "top1", "recall_at_1", "own_top1")
-_OF_ANSWERS = ("top1", "hierarchical_f1", "hierarchical_f1_micro", "tree_accuracy", "mistake_severity")
 _OF_BANDS = tuple(f"_{name}" for name in GROUPS)
 _DIGITS = 9  # decimals to which equal outcomes agree
 
@@ -123,7 +122,10 @@ def compare(
         name: list((classifiers or {}).get(name, [None] * len(runs))) for name, runs in listed.items()
     }
     common = {
-        name: [_add_answers(run, kind) for run, kind in zip(runs, answered[name], strict=True)]
+        name: [
+            run if kind is None else add_answers(run, kind)
+            for run, kind in zip(runs, answered[name], strict=True)
+        ]
         for name, runs in common.items()
     }
     keys, apart = _searched_alike(common, _keys(common, metrics))
@@ -206,33 +208,6 @@ def _tested(measured: Found, better: bool | None) -> dict[str, Difference]:
     if better is not None:
         return measured.differences
     return {name: Difference(part.value, part.low, part.high) for name, part in measured.differences.items()}
-
-
-def _add_answers(run: Outcomes, classifier: ClassifierKind | None) -> Outcomes:
-    """The outcomes, preceded by a copy of the given classifier's metrics under the role `answers`."""
-    if classifier is None:
-        return run
-    prefix = PREFIX[classifier]
-    answers: dict[Key, Key] = {}
-    for role, metric in run.values:
-        of_answers = metric.removeprefix(prefix)
-        wanted = of_answers in _OF_ANSWERS or of_answers.startswith("accuracy_at_depth_")
-        if wanted and metric.startswith(prefix) and role not in run.protocols:
-            answers["answers", f"answer_{of_answers}"] = role, metric
-
-    def also(keys: frozenset[Key]) -> frozenset[Key]:
-        return keys | {new for new, old in answers.items() if old in keys}
-
-    return replace(
-        run,
-        values={new: run.values[old] for new, old in answers.items()} | run.values,
-        weights=run.weights | {new: run.weights[old] for new, old in answers.items() if old in run.weights},
-        whole=also(run.whole),
-        smaller_is_better=also(run.smaller_is_better),
-        directions=run.directions
-        | {new: run.directions[old] for new, old in answers.items() if old in run.directions},
-        no_share=also(run.no_share),
-    )
 
 
 def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | None) -> list[Key]:

@@ -12,6 +12,7 @@ from typing import cast
 from labeltree.counted_nouns import say_count
 from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS, ClassifierKind
 from labeltree.decisions.kept_promises import calibrated_units, is_kept
+from labeltree.evaluation.answer_columns import CLASSIFIER_ROLES, PREFIX
 from labeltree.evaluation.by_attribute import QUESTION_RATE
 from labeltree.evaluation.comparing.comparison import (
     ALPHA,
@@ -22,7 +23,7 @@ from labeltree.evaluation.comparing.comparison import (
     StratumComparison,
 )
 from labeltree.evaluation.fewest_samples import FEW, TOO_FEW, ends_text
-from labeltree.evaluation.result import PREFIX, AttributeResult, EvaluationResult, ProtocolResult
+from labeltree.evaluation.result import AttributeResult, EvaluationResult, ProtocolResult
 from labeltree.evaluation.rule_table import rule_rows
 from labeltree.evaluation.sample_columns import FEWEST_GROUPS
 from labeltree.metrics.catalogue import metric_name
@@ -86,7 +87,7 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
     """
     main = result.main
     prefix = PREFIX[main.classifier.name]
-    role = {"prototypes": "embeddings", "own": "predictions"}.get(main.classifier.name, "features")
+    role = CLASSIFIER_ROLES.get(main.classifier.name, "features")
     role = role if role in main.scores else "embeddings"
     shown = {
         f"{role}.{prefix}top1": metric_name("top1"),

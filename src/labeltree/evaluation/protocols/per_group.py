@@ -126,9 +126,9 @@ class _Resolved:
 def _groups_of(inputs: Inputs, per: str) -> Tensor:
     """Group `(m,)` of each test row, numbered from 0; a row without a group is a group of its own."""
     table, test = inputs.table, inputs.samples.test
-    if per != "group":
+    if per != "group" or table.groups is not None:
         return torch.from_numpy(number_groups(table.units(per)[test].numpy()))
-    column = table.instances if table.groups is None else table.groups
+    column = table.instances
     return torch.from_numpy(number_groups((test if column is None else column[test]).numpy()))
 
 
@@ -204,7 +204,7 @@ def _measure(
     units = inputs.units_of(test)
     parts = {"sample": _judged(given.values, given, given.predicted, nodes[test], inputs, test, units)}
     groups, drawn = inputs.table.groups, resolved.units
-    if groups is not None and options.per != "group":
+    if groups is not None:
         drawn = torch.from_numpy(number_groups(groups[resolved.first].numpy()))
     enough = len(torch.unique(drawn)) >= FEWEST_GROUPS
     of_groups = ResamplingUnits(inputs.resampling if enough else None, drawn.numpy())

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.choose_classifier import ClassifierKind
+from labeltree.evaluation.answer_columns import PREFIX
 from labeltree.evaluation.protocol_registry import ProtocolResult, register
 from labeltree.evaluation.queries_and_gallery import SearchPlan
 from labeltree.evaluation.representations import POSTERIOR, Reading
-from labeltree.evaluation.result import PREFIX
 from labeltree.evaluation.sample_columns import Column
 from labeltree.evaluation.search_and_answer_columns import Inputs, micro_f1_column
 from labeltree.metrics.functional import (

@@ -122,14 +122,15 @@ def tested_sentence(
     per = _units_of(result)
     if per not in ("sample", "group") and per in table.attributes:
         of.append(say_count(len(torch.unique(table.units(per)[rows])), per))
-    if table.groups is not None:
-        of.append(say_count(_count_groups(table.groups[rows]), group))
+    groups = None if table.groups is None else table.units("group")
+    if groups is not None:
+        of.append(say_count(_count_groups(groups[rows]), group))
     what = say_count(len(rows), sample) + "".join(f" of {each}" for each in of)
     search = ""
     if searched is not None and len(searched) > len(rows):
         search = f" Searches start from {say_count(len(searched), sample)}"
-        if table.groups is not None:
-            search += f" of {say_count(_count_groups(table.groups[searched]), group)}"
+        if groups is not None:
+            search += f" of {say_count(_count_groups(groups[searched]), group)}"
         search += "."
     if not alone:
         return f"Tested on {what}.{search}"

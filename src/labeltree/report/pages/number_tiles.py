@@ -22,6 +22,7 @@ _BY_IN_TILE: dict[ClassifierKind, str] = {
     "lda": "discriminants",
     "prototypes": "class means",
     "feature-means": "class means of features",
+    "each-fold": "as each fold chose",
 }
 
 

@@ -24,6 +24,7 @@ _CLASSIFIERS: dict[ClassifierKind, str] = {
     "lda": "a discriminant analysis of the model's output",
     "prototypes": "the nearest class mean of the model's output",
     "feature-means": "the nearest class mean of the encoder's features",
+    "each-fold": "the classifier that each fold chose",
 }
 
 _BY: dict[ClassifierKind, str] = {
@@ -32,6 +33,7 @@ _BY: dict[ClassifierKind, str] = {
     "lda": "a discriminant analysis",
     "prototypes": "the nearest class mean",
     "feature-means": "the nearest class mean of features",
+    "each-fold": "what each fold chose",
 }
 
 

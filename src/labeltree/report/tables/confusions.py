@@ -12,8 +12,8 @@ from torch import Tensor
 
 from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.evaluation import Reading, TreeErrors
+from labeltree.evaluation.answer_columns import PREFIX
 from labeltree.evaluation.outcomes import Outcomes
-from labeltree.evaluation.result import PREFIX
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.tree_colours import nearness_colour
 from labeltree.report.shown_samples.encode_pictures import fetch, picture

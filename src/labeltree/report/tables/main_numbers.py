@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from labeltree.decisions.choose_classifier import classifier_words
 from labeltree.evaluation import EvaluationResult
+from labeltree.evaluation.answer_columns import PREFIX
 from labeltree.evaluation.fewest_samples import ends_text
-from labeltree.evaluation.result import PREFIX
 from labeltree.metrics.catalogue import metric_name
 from labeltree.report.compare_answers import Differences, added_by_training
 
