@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize
 from scipy.stats import norm, t
 
 from labeltree.evaluation.reported_nodes import (
-    MeanWithoutBlocks,
     NodeIntervals,
     ReportedNodes,
     counted_nodes,
@@ -22,6 +22,7 @@ from labeltree.evaluation.result import ProtocolResult
 from labeltree.evaluation.sample_columns import Number, Place, ResamplingUnits
 from labeltree.evaluation.statistics import Partition, Resampling, agreement_intervals
 from labeltree.evaluation.statistics.jackknife import block_counts, jackknife
+from labeltree.evaluation.statistics.means_over_nodes import MeanOverNodes, Share, largest_unseen
 from labeltree.metrics.functional import node_auroc, node_decision_metrics
 from labeltree.metrics.functional.node_resampling import RATES, decided_nodes
 from labeltree.taxonomy import Taxonomy
@@ -73,15 +74,14 @@ def test_means_over_nodes_are_those_of_the_rows_left(samples: int, groups: int, 
 
 
 def test_a_mean_of_means_leaves_out_what_is_not_defined() -> None:
-    whole = MeanWithoutBlocks(2)
+    whole = MeanOverNodes(9, 2)
     for value, left in ((0.5, [0.5, math.nan]), (0.9, [0.7, 0.8])):
-        part = MeanWithoutBlocks(2)
-        part.add(np.array([value]), np.array([left]), np.array([4.0]))
+        part = MeanOverNodes(9, 2)
+        part.add(np.array([value]), np.array([left]), ())
         whole.add_mean(part)
-    whole.add_mean(MeanWithoutBlocks(2))
+    whole.add_mean(MeanOverNodes(9, 2))
     assert whole.value == pytest.approx(0.7)
     assert whole.left == pytest.approx([0.6, 0.8])
-    assert whole.fewest == 4
 
 
 def test_all_places_of_nodes_get_intervals() -> None:
@@ -122,7 +122,65 @@ def test_a_node_leaves_the_means_with_its_last_positive() -> None:
     expected = jackknife(
         np.array([result.scores["specificity"]]), np.array(left)[:, None], np.array([17.0]), confidence=0.95
     )
-    assert result.intervals["specificity"] == pytest.approx((expected.low[0], expected.high[0]))
+    # nodes without a false answer: as many of their negatives may be false as no sample shows
+    weights = np.zeros(len(target))
+    for node in np.flatnonzero(nodes.counted):
+        negatives = [row for row, label in enumerate(target.tolist()) if not below(label, int(node))]
+        if not any(below(int(predicted[row]), int(node)) for row in negatives):
+            weights[negatives] += 1 / len(negatives) / int(nodes.counted.sum())
+    value, unseen = result.scores["specificity"], largest_unseen(weights, 0.025)
+    assert unseen > 0
+    low, high = result.intervals["specificity"]
+    assert low == pytest.approx(value - math.hypot(value - expected.low[0], unseen))
+    assert high == pytest.approx(expected.high[0])
+
+
+def below(node: int, above: int) -> bool:
+    return above in [node, *TREE.ancestors_of(node)]
+
+
+@pytest.mark.parametrize("weights", [[0.25] * 4, [0.5, 0.1, 0.1, 0.0], [0.3], [0.2, 0.2, 0.05, 0.05, 0.05]])
+def test_the_largest_unseen_sum_is_that_of_a_search(weights: list[float]) -> None:
+    of = np.array(weights)
+    used = of > 0
+    found = minimize(
+        lambda q: -(of[used] @ q),
+        np.full(used.sum(), 0.01),
+        bounds=[(0, 0.975)] * int(used.sum()),
+        constraints={"type": "ineq", "fun": lambda q: np.log1p(-q).sum() - math.log(0.025)},
+    )
+    assert largest_unseen(of, 0.025) == pytest.approx(-found.fun, rel=1e-4)
+
+
+def test_where_all_cases_agree_the_mean_has_the_exact_interval() -> None:
+    mean = MeanOverNodes(12, 12)
+    cases = np.eye(2, dtype=bool)[np.arange(12) // 6].T
+    mean.add(np.ones(2), np.ones((2, 12)), [Share(np.ones(2), cases)])
+    low, high, _ = mean.interval(Resampling(10))
+    assert (low, high) == pytest.approx((1 - (1 - 0.025 ** (1 / 12)), 1.0))
+
+
+def test_nodes_of_few_cases_that_agree_widen_a_mean() -> None:
+    """7 of 8, 2 of 2, 0 of 3 and 0 of 3: the jackknife sees no variance in three of the four."""
+    sizes, right = [8, 2, 3, 3], [7, 2, 0, 0]
+    node = np.repeat(np.arange(4), sizes)
+    hit = np.concatenate([np.arange(n) < k for n, k in zip(sizes, right, strict=True)]).astype(float)
+    left = np.full((4, 16), np.nan)
+    for case in range(16):
+        for each in range(4):
+            kept = (node == each) & (np.arange(16) != case)
+            left[each, case] = hit[kept].mean()
+    value = np.array([7 / 8, 1.0, 0.0, 0.0])
+    mean = MeanOverNodes(16, 16)
+    mean.add(value, left, [Share(value, node == np.arange(4)[:, None])])
+    wide = mean.interval(Resampling(10))
+    narrow = jackknife(value.mean(keepdims=True), mean.left[:, None], np.array([16.0]), confidence=0.95)
+    assert (narrow.low[0], narrow.high[0]) == pytest.approx((0.401, 0.537), abs=1e-3)
+    assert wide[0] < value.mean() - (1 - 0.025 ** (1 / 2)) / 4  # the node of 2 of 2
+    assert wide[1] > value.mean() + (1 - 0.025 ** (1 / 6)) / 2  # the two nodes of 0 of 3
+    folded = MeanOverNodes(16, 16)
+    folded.add_mean(mean)
+    assert folded.interval(Resampling(10)) == pytest.approx(wide)
 
 
 @pytest.mark.parametrize("seed", [0, 4])
@@ -171,7 +229,7 @@ def test_intervals_of_auroc_cover_it(groups: int | None) -> None:
         target = two.leaves[torch.from_numpy(label.astype(np.int64))]
         for units in (group, np.arange(n)):
             drawn = ResamplingUnits(Resampling(200), units)
-            low, high = mean_auroc(given, target, two, two.leaves, drawn).interval(drawn)
+            low, high = mean_auroc(given, target, two, two.leaves, drawn).interval(drawn.resampling)[:2]
             hit = low <= truth <= high
             covered += hit if units is group else 0
             ignored += hit if units is not group else 0

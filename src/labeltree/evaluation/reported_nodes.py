@@ -15,7 +15,8 @@ from labeltree.evaluation.result import ProtocolResult
 from labeltree.evaluation.sample_columns import Place, ResamplingUnits
 from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.statistics.interval_ends import Floats, Interval, acceleration_of, divided
-from labeltree.evaluation.statistics.jackknife import block_counts, jackknife
+from labeltree.evaluation.statistics.jackknife import block_counts
+from labeltree.evaluation.statistics.means_over_nodes import MeanOverNodes, Share
 from labeltree.evaluation.statistics.proportions import Clusters, proportion_interval
 from labeltree.metrics.functional.node_resampling import CountedNodes, ranked_nodes
 from labeltree.taxonomy import AnyTaxonomy
@@ -24,7 +25,6 @@ from labeltree.taxonomy.naming import some
 __all__ = [
     "MOST_PROBABILITIES",
     "TOO_MANY_NOTE",
-    "MeanWithoutBlocks",
     "NodeIntervals",
     "ReportedNodes",
     "counted_nodes",
@@ -133,66 +133,10 @@ def node_result(values: Mapping[str, Tensor], nodes: ReportedNodes) -> ProtocolR
     )
 
 
-class MeanWithoutBlocks:
-    """The mean of several metrics of all samples, and without each block over those defined without it.
-
-    Args:
-        blocks: B, number of blocks.
-
-    Attributes:
-        fewest: Smallest number of groups that count in one of the metrics.
-        count: Number of metrics.
-    """
-
-    def __init__(self, blocks: int) -> None:
-        self._sums, self._known = np.zeros((2, blocks))
-        self._total = 0.0
-        self.fewest = np.inf
-        self.count = 0
-
-    def add(self, value: Floats, left: Floats, groups: Floats) -> None:
-        """Add metrics `(b,)`, none NaN, their values without blocks `(b, B)`, and groups `(b,)`."""
-        if not len(value):
-            return
-        self._sums += np.nansum(left, axis=0)
-        self._known += (~np.isnan(left)).sum(axis=0)
-        self._total += float(value.sum())
-        self.count += len(value)
-        self.fewest = min(self.fewest, float(groups.min()))
-
-    def add_mean(self, other: MeanWithoutBlocks) -> None:
-        """Add a metric that is itself a mean; ignored if that mean is not defined."""
-        if other.count:
-            self.add(np.array([other.value]), other.left[None], np.array([other.fewest * other.count]))
-
-    @property
-    def value(self) -> float:
-        """The mean on the samples themselves; NaN without any metric."""
-        return self._total / self.count if self.count else np.nan
-
-    @property
-    def left(self) -> Floats:
-        """`(B,)` the mean without each block."""
-        return divided(self._sums, self._known)
-
-    def interval(self, units: ResamplingUnits, *, share: bool = True) -> tuple[float, float]:
-        """The ends of the confidence interval; NaN if there is none."""
-        if units.resampling is None or not self.count:
-            return np.nan, np.nan
-        ends = jackknife(
-            np.array([self.value]),
-            self.left[:, None],
-            np.array([float(units.count)]),
-            confidence=units.resampling.confidence,
-            agreeing=np.array([self.fewest * self.count]) if share else None,
-        )
-        return float(ends.low[0]), float(ends.high[0])
-
-
 class _Metrics(NamedTuple):
     """One metric of several nodes: values, those without blocks, draws, influences, counts of groups.
 
-    `exact` are the ends of the interval where draws are not needed.
+    The metric is the mean of `shares`; `exact` are the ends of the interval where draws are not needed.
     """
 
     nodes: NDArray[np.int64]
@@ -203,6 +147,7 @@ class _Metrics(NamedTuple):
     groups: Floats
     agreeing: Floats
     share: bool
+    shares: list[Share]
     exact: Interval | None = None
 
 
@@ -246,7 +191,7 @@ class NodeIntervals:
                 draws[:, :, part] = block.weighted(counts)
             values = block.weighted(np.ones((count, 1)))
             left = block.weighted(block_counts(count).astype(block.dtype))
-            groups = block.groups()
+            groups, rarer = block.groups(), block.rarer()
             for number, (name, change) in enumerate(
                 zip(("auroc", "average_precision"), block.influence(), strict=True)
             ):
@@ -260,10 +205,11 @@ class NodeIntervals:
                     groups,
                     groups,
                     share,
+                    [Share(values[number][:, 0], rarer, graded=True)],
                 )
                 self._take(name, metrics, means[name], counted[name])
         for name, drawn_values in means.items():
-            self._put_means(name, drawn_values, share=name == "auroc")
+            self._put_means(name, drawn_values)
 
     def add_rates(self, prefix: str, nodes: CountedNodes, counted: Mapping[str, NDArray[np.bool_]]) -> None:
         """Add the intervals of the rates (sensitivity …) in `counted`, named with the `prefix`.
@@ -283,7 +229,10 @@ class NodeIntervals:
             left = block.weighted(block_counts(count), matrix)
             uncounted = np.isnan(left["sensitivity"] + left["specificity"])  # no positives, or no negatives
             left = {name: np.where(uncounted, np.nan, of_rate) for name, of_rate in left.items()}
-            exact = {name: _exact(*parts, resampling.confidence) for name, parts in block.shares().items()}
+            parts = block.shares()
+            exact = {name: _exact(*of_name, resampling.confidence) for name, of_name in parts.items()}
+            shares = {name: [Share(values[name][:, 0], of[1] > 0)] for name, of in parts.items()}
+            shares["balanced_accuracy"] = shares["sensitivity"] + shares["specificity"]
             draws = {name: np.empty((len(here), resampling.resamples)) for name in names if name not in exact}
             for part, counts in resampling.batches(count):
                 for name, drawn_values in block.weighted(counts, matrix).items():
@@ -293,25 +242,24 @@ class NodeIntervals:
                 value = values[name][:, 0]
                 agreeing = groups * (2 if name == "balanced_accuracy" else 1)
                 drawn = draws.get(name, np.empty((len(here), 0)))
-                metrics = _Metrics(
-                    here, value, left[name], drawn, change, groups, agreeing, True, exact.get(name)
-                )
+                counts_of = groups, agreeing, True, shares[name], exact.get(name)
+                metrics = _Metrics(here, value, left[name], drawn, change, *counts_of)
                 self._take(f"{prefix}{name}", metrics, means[name], counted[f"{prefix}{name}"])
         for name, of_name in means.items():
-            self._put_means(f"{prefix}{name}", of_name, share=True)
+            self._put_means(f"{prefix}{name}", of_name)
 
-    def _means(self) -> list[MeanWithoutBlocks]:
+    def _means(self) -> list[MeanOverNodes]:
         """Empty means over all nodes, then over the nodes of each depth."""
         blocks = block_counts(self.units.count).shape[1]
-        return [MeanWithoutBlocks(blocks) for _ in range(self.taxonomy.max_depth + 1)]
+        return [MeanOverNodes(self.units.count, blocks) for _ in range(self.taxonomy.max_depth + 1)]
 
     def _take(
-        self, name: str, metrics: _Metrics, means: list[MeanWithoutBlocks], counted: NDArray[np.bool_]
+        self, name: str, metrics: _Metrics, means: list[MeanOverNodes], counted: NDArray[np.bool_]
     ) -> None:
         """Add the intervals of the nodes to the result, and their metrics to the means."""
         resampling = self.units.resampling
         assert resampling is not None
-        nodes, value, left, draws, change, groups, agreeing, share, exact = metrics
+        nodes, value, left, draws, change, groups, agreeing, share, shares, exact = metrics
         known = np.flatnonzero(~np.isnan(value))
         value, left, draws, change = value[known], left[known], draws[known], change[known]
         nodes, groups, agreeing = nodes[known], groups[known], agreeing[known]
@@ -325,12 +273,13 @@ class NodeIntervals:
         depth, chosen = self.taxonomy.depth.numpy()[nodes], counted[nodes]
         for level, mean in enumerate(means):
             kept = chosen & (depth == level) if level else chosen
-            mean.add(value[kept], left[kept], agreeing[kept])
+            of_kept = [Share(of.value[known][kept], of.counted[known][kept], of.graded) for of in shares]
+            mean.add(value[kept], left[kept], of_kept)
 
-    def _put_means(self, name: str, means: list[MeanWithoutBlocks], *, share: bool) -> None:
+    def _put_means(self, name: str, means: list[MeanOverNodes]) -> None:
         for level, mean in enumerate(means):
             place = Place("by_depth", name, level - 1) if level else Place("scores", name)
-            self.result.put_interval(place, *mean.interval(self.units, share=share))
+            self.result.put_interval(place, *mean.interval(self.units.resampling)[:2])
 
 
 def _exact(hits: Floats, sizes: Floats, confidence: float) -> Interval:
@@ -349,7 +298,7 @@ def mean_auroc(
     classes: Tensor,
     units: ResamplingUnits,
     rows: NDArray[np.int64] | None = None,
-) -> MeanWithoutBlocks:
+) -> MeanOverNodes:
     """The mean AUROC over all nodes for which it is defined, and without blocks of the samples.
 
     Args:
@@ -361,13 +310,14 @@ def mean_auroc(
         rows: `(m,)` positions of the samples in `units`; None = all of them.
     """
     count, left = units.count, block_counts(units.count)
-    mean = MeanWithoutBlocks(left.shape[1])
+    mean = MeanOverNodes(count, left.shape[1])
     if units.resampling is None:
         return mean
     groups = units.groups if rows is None else units.groups[rows]
     for block in ranked_nodes(probabilities, target, taxonomy, groups, count, classes=classes):
         value = block.weighted(np.ones((count, 1)))[0][:, 0]
-        mean.add(value, block.weighted(left.astype(block.dtype))[0], block.groups())
+        shares = [Share(value, block.rarer(), graded=True)]
+        mean.add(value, block.weighted(left.astype(block.dtype))[0], shares)
     return mean
 
 

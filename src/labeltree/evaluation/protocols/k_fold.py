@@ -17,7 +17,6 @@ from labeltree.evaluation.fitted_probe import fit_probe
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.reported_nodes import (
     TOO_MANY_NOTE,
-    MeanWithoutBlocks,
     mean_auroc,
     ranking_statistic,
 )
@@ -25,6 +24,7 @@ from labeltree.evaluation.representations import Reading
 from labeltree.evaluation.sample_columns import Column, Number, Place
 from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.statistics.jackknife import block_counts
+from labeltree.evaluation.statistics.means_over_nodes import MeanOverNodes
 from labeltree.evaluation.subsampling import table_folds
 from labeltree.metrics.functional import node_auroc
 
@@ -124,7 +124,7 @@ def _measure_reading(
     nodes, judging, finest = inputs.nodes, inputs.judging, inputs.samples.finest
     units = inputs.units_of(rows)
     columns, statistics, results = list[Column](), list[Statistic](), list[ProtocolResult]()
-    mean = MeanWithoutBlocks(block_counts(units.count).shape[1])
+    mean = MeanOverNodes(units.count, block_counts(units.count).shape[1])
     for number in range(folds):
         others, test = rows[fold != number], rows[fold == number]
         learn, target = others[finest[nodes[others]]], judging.in_judge(nodes[test])
@@ -150,7 +150,7 @@ def _measure_reading(
         values = [result.scores[name] for result in results]
         average, deviation = _mean_and_sd(values)
         if name == "auroc":
-            whole.put(Place("scores", name), Number(average, *mean.interval(units)))
+            whole.put(Place("scores", name), Number(average, *mean.interval(units.resampling)[:2]))
         whole.scores[f"{name}_sd"] = deviation
         whole.curves[name] = values
         whole.axes[name] = [float(number + 1) for number in range(folds)]

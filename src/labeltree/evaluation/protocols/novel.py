@@ -234,5 +234,5 @@ def _put_auroc(
     labels = _KINDS.leaves[is_unknown.long()]
     auroc = float(node_auroc(two, labels, _KINDS, classes=_KINDS.leaves)[_KINDS.leaves[1]])
     units = inputs.units_of(rows)
-    ends = mean_auroc(two, labels, _KINDS, _KINDS.leaves, units).interval(units)
+    ends = mean_auroc(two, labels, _KINDS, _KINDS.leaves, units).interval(units.resampling)[:2]
     result.put(place, Number(auroc, *ends))

@@ -232,7 +232,7 @@ def _judged(
     result = inputs.summarise(columns, by_frequency=False, rows=rows, units=units)
     classes = inputs.judging.in_judge(given.classes)
     auroc = node_auroc(probabilities, judged, judge, classes=classes)
-    ends = mean_auroc(probabilities, judged, judge, classes, units).interval(units)
+    ends = mean_auroc(probabilities, judged, judge, classes, units).interval(units.resampling)[:2]
     result.put(Place("scores", "auroc"), Number(float(torch.nanmean(auroc)), *ends))
     result.statistics.extend(ranking_statistic(("auroc",), rows, probabilities, judged, classes))
     if not result.statistics:

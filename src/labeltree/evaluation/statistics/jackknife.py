@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from labeltree.evaluation.statistics.interval_ends import FEWEST_GROUPS, SAME, Floats, Interval, binomial_ends
+from labeltree.evaluation.statistics.interval_ends import FEWEST_GROUPS, SAME, Floats, Interval
 
 __all__ = ["block_counts", "jackknife", "only_where_present"]
 
@@ -38,7 +38,7 @@ def jackknife(
     *,
     confidence: float,
     lowest: float | Floats = 0.0,
-    agreeing: Floats | None = None,
+    freedom: Floats | None = None,
 ) -> Interval:
     """Intervals of numbers, at most 1, from their values without each block of groups.
 
@@ -55,23 +55,19 @@ def jackknife(
         confidence: Confidence level of the intervals.
         lowest: `(m,)` or one for all, the least possible value; −∞ = there is none; NaN = there is no
             interval, but an error.
-        agreeing: `(m,)` number of independent cases behind each number, which are right or wrong: where all
-            values agree on 0 or on 1, the interval is the exact binomial one of as many. None: there is none.
+        freedom: `(m,)` most degrees of freedom of t; None = as many as blocks and groups have.
     """
     lowest = np.broadcast_to(lowest, value.shape)
     error, count = _spread(left)
     at, scaled = _stabilised(value, lowest), _stabilised(left, lowest)
     with np.errstate(invalid="ignore"):
-        reach = _spread(scaled)[0] * stdtrit(np.minimum(count, groups) - 1, (1 + confidence) / 2)
+        degrees = np.minimum(np.minimum(count, groups) - 1, np.inf if freedom is None else freedom)
+        reach = _spread(scaled)[0] * stdtrit(degrees, (1 + confidence) / 2)
     few = (np.minimum(count, groups) < FEWEST_GROUPS) | np.isnan(value)
     error = np.where(few, np.nan, error)
     low, high = (
         np.where(few | (error <= SAME), np.nan, _original(end, lowest)) for end in (at - reach, at + reach)
     )
-    if agreeing is not None:
-        sure = ~few & (error <= SAME) & ((np.abs(value) <= SAME) | (np.abs(value - 1) <= SAME))
-        exact = binomial_ends(np.clip(value, 0, 1), agreeing, confidence)
-        low, high = (np.where(sure, mine, other) for mine, other in zip(exact, (low, high), strict=True))
     return Interval(value, low, high, error)
 
 

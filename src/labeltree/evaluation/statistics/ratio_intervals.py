@@ -16,8 +16,9 @@ from labeltree.evaluation.statistics.interval_ends import (
     Floats,
     acceleration_of,
     divided,
-    jackknife_acceleration,
 )
+from labeltree.evaluation.statistics.jackknife import block_counts
+from labeltree.evaluation.statistics.means_over_nodes import MeanOverNodes, Share
 from labeltree.evaluation.statistics.proportions import Clusters, proportion_interval
 
 __all__ = ["RatioColumns"]
@@ -108,8 +109,7 @@ class RatioColumns:
             resampling: The draws.
             share: `(m,)` whether a metric lies between 0 and 1.
         """
-        count, averages = self.numerators.shape[0], self.means.shape[0]
-        value, mean = self.values
+        count, value = self.numerators.shape[0], self.values[0]
         present = _present(self.denominators)
         groups = np.asarray(present.sum(axis=1), dtype=np.float64).reshape(-1)
         outcomes = np.where(share, self.outcomes, np.nan)
@@ -117,25 +117,15 @@ class RatioColumns:
         clusters = Clusters.of(_rows(self.denominators), hits, sizes, count)
         exact = proportion_interval(value, outcomes, clusters, resampling.confidence)
         metrics = np.stack([exact.low, exact.high, exact.error])
-        if not averages and not np.isnan(outcomes).any():
-            return metrics, np.empty((3, 0))
+        averaged = self._mean_ends(value, present, share, resampling)
+        if not np.isnan(outcomes).any():
+            return metrics, averaged
         skew = self._accelerations(value)
-        sums, known = np.zeros((2, averages, resampling.resamples))
         for rows in _blocks(count, resampling.resamples):
             draws = self.draws(resampling, rows)
             interval = resampling.ends(draws, value[rows], groups[rows], skew[rows], None, share[rows])
             other = np.isnan(outcomes[rows])
             metrics[:, rows][:, other] = np.stack([interval.low, interval.high, interval.error])[:, other]
-            if averages:
-                part = self.means[:, rows]
-                sums += part @ np.nan_to_num(draws)
-                known += part @ (~np.isnan(draws)).astype(float)
-        averaged = np.empty((3, averages))
-        if averages:
-            of_means, skew, agreeing = self._means(value, present, groups)
-            shares = self.means @ (~share).astype(float) == 0
-            interval = resampling.ends(divided(sums, known), mean, of_means, skew, agreeing, shares)
-            averaged[:] = interval.low, interval.high, interval.error
         return metrics, averaged
 
     def _left_out(self) -> tuple[Integers, Integers, Floats]:
@@ -165,32 +155,26 @@ class RatioColumns:
         )
         return np.where(np.isnan(value), 0.0, np.nan_to_num(accelerations))
 
-    def _means(self, value: Floats, present: csr_array, groups: Floats) -> tuple[Floats, Floats, Floats]:
-        """For each mean `(a,)`: number of groups, acceleration, and number of groups of the exact interval.
-
-        If all samples of all classes are right, the class with the fewest groups is the least certain; the
-        exact interval assumes this number of groups in every class.
-        """
-        metric, group, left = self._left_out()
-        shape = self.numerators.shape
-        gone = np.isnan(left)
-        whole = np.nan_to_num(value)
-        step = np.where(gone, -whole[metric], np.nan_to_num(left) - whole[metric])
-        change = coo_array((step, (metric, group)), shape=shape).tocsr()
-        lost = coo_array((gone.astype(float), (metric, group)), shape=shape).tocsr()
-        total = self.means @ whole
-        defined = self.means @ (~np.isnan(value)).astype(float)
-        counts, skew = np.zeros((2, len(total)))
-        for rows in _blocks(len(total), shape[1]):
-            part = self.means[rows]
-            counts[rows] = ((part @ present).toarray() > 0).sum(axis=1)
-            sums = total[rows, None] + (part @ change).toarray()
-            kept = defined[rows, None] - (part @ lost).toarray()
-            skew[rows] = jackknife_acceleration(divided(sums, np.where(kept > 1e-9, kept, 0.0)).T)
-        fewest = np.full(len(total), np.inf)
-        np.minimum.at(fewest, _rows(self.means), np.where(groups > 0, groups, np.inf)[self.means.indices])
-        alike = divided(defined**2, self.means.power(2) @ (~np.isnan(value)).astype(float))
-        return counts, skew, np.where(np.isfinite(fewest), fewest, 0.0) * np.nan_to_num(alike)
+    def _mean_ends(
+        self, value: Floats, present: csr_array, share: NDArray[np.bool_], resampling: Resampling
+    ) -> Floats:
+        """Intervals `(3, a)` of the means, see `MeanOverNodes`: draws see nothing where all cases agree."""
+        groups = self.numerators.shape[1]
+        without = block_counts(groups)
+        left = divided(self.numerators @ without, self.denominators @ without)
+        ends = np.empty((3, self.means.shape[0]))
+        for number in range(len(ends[0])):
+            row = slice(self.means.indptr[number], self.means.indptr[number + 1])
+            here = self.means.indices[row]
+            known = ~np.isnan(value[here])
+            here, weights = here[known], self.means.data[row][known]
+            counted = present[here].toarray() > 0
+            mean, shares = MeanOverNodes(groups, without.shape[1]), bool(share[here].all())
+            of = [Share(value[here], counted, bool(np.isnan(self.outcomes[here]).any()))] if shares else []
+            mean.add(value[here], left[here], of, weights)
+            counts = float(counted.any(axis=0).sum())
+            ends[:, number] = mean.interval(resampling, counts, lowest=0.0 if shares else -np.inf)
+        return ends
 
 
 def _present(matrix: csr_array) -> csr_array:

@@ -291,10 +291,14 @@ class RankedNodes:
 
     def groups(self) -> FloatArray:
         """(b,) number of groups with a positive sample or with a negative sample, whichever is smaller."""
-        positive = np.diff(self.positives.indptr)
-        negative = (self.known - self.other.toarray() > 0).sum(axis=1)
-        smaller: FloatArray = np.minimum(positive, negative).astype(np.float64)
-        return smaller
+        counts: FloatArray = self.rarer().sum(axis=1).astype(np.float64)
+        return counts
+
+    def rarer(self) -> NDArray[np.bool_]:
+        """(b, G) which groups have a positive sample, or a negative one: the smaller number of both."""
+        positive, negative = self.positives.toarray() > 0, self.known - self.other.toarray() > 0
+        fewer = positive.sum(axis=1) <= negative.sum(axis=1)
+        return np.where(fewer[:, None], positive, negative)
 
     @property
     def _sizes(self) -> IntArray:
