@@ -1,5 +1,6 @@
 """What is said of data before training: counts of every split, and what cannot be measured."""
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -124,6 +125,8 @@ def test_what_cannot_be_measured() -> None:
     single = ["test" if n < 12 else "train" for n in range(360)]
     assert warned(source(nodes, single), "no class of the test split has two samples")
     assert warned(source(nodes, single), "only 12 test samples", "± 28 percentage points")
+    pairs = dataclasses.replace(source(nodes, single), groups=torch.arange(360) // 2)
+    assert warned(pairs, "only 12 test samples of 6 groups", "± 28", "up to ± 40 where samples of one group")
     half = ["test" if n < 14 else "train" for n in range(360)]
     assert warned(source(nodes, half), "10 of 12 classes of the test split have a single sample")
     one = torch.full((360,), int(TREE.leaves[0]))

@@ -123,6 +123,16 @@ def test_a_broken_promise_is_flagged_where_it_is_broken(result: EvaluationResult
     assert not panel.kept
     assert [part.verdict for part in panel.parts][1:] == ["not kept", "too few to tell"]
     assert "does not hold here" in promise_sentence(changed)
+    below = replace(poor, scores=poor.scores | {key: 0.87}, intervals=poor.intervals | {key: (0.7, 0.97)})
+    several = [replace(part, value=f"{part.value} {n}") for n in range(3) for part in (poor, below, few)]
+    panel = promise_panel(
+        replace(result, methods={result.name: replace(main, by_attribute=several)}), "images"
+    )
+    assert panel is not None
+    assert panel.rest == (
+        "Of 9 values, it is not kept for 3, not clearly below it for 3 and too few to tell for 3; all are under "
+        "By attribute."
+    )
 
 
 def test_few_calibration_samples_may_miss_a_promise_by_chance(result: EvaluationResult) -> None:

@@ -269,10 +269,13 @@ def _warnings(
         warnings.append(f"{what}: a search among the test samples alone finds none of their class")
     warnings += _note_agreed(source)
     if 0 < test.samples < FEW:
-        margin = 98 / math.sqrt(test.samples)
+        margin, of, alike = 98 / math.sqrt(test.samples), "", ""
+        if test.groups is not None and test.groups < test.samples:
+            of = f" of {say_count(test.groups, 'group')}"
+            alike = f", and up to ± {98 / math.sqrt(test.groups):.0f} where samples of one group fare alike"
         warnings.append(
-            f"only {say_count(test.samples, 'test sample')}: expect ± {margin:.0f} percentage points (95 %) "
-            "on shares such as top-1"
+            f"only {say_count(test.samples, 'test sample')}{of}: expect ± {margin:.0f} percentage points "
+            f"(95 %) on shares such as top-1{alike}"
         )
     if test.groups is not None and 0 < test.groups < FEW_GROUPS:
         warnings.append(

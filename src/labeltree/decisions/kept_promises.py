@@ -10,7 +10,7 @@ from torch import Tensor
 
 from labeltree.decisions.conformal import group_codes
 
-__all__ = ["calibrated_units", "group_coverage", "is_kept", "may_be_kept"]
+__all__ = ["calibrated_units", "group_coverage", "is_kept", "may_be_kept", "say_kept"]
 
 _FEW_ANSWERS, _FEW_GROUPS = 20, 6
 
@@ -51,6 +51,13 @@ def is_kept(
     if samples < _FEW_ANSWERS or (groups is not None and groups < _FEW_GROUPS):
         return None
     return may_be_kept(promised, measured, high, calibrated)
+
+
+def say_kept(kept: bool | None, promised: float, measured: float) -> str:
+    """What `is_kept` says, in words: a coverage below the promise that chance explains is not called kept."""
+    if kept is None:
+        return "too few to tell"
+    return "not kept" if not kept else "kept" if measured >= promised else "not clearly below it"
 
 
 def calibrated_units(counts: Mapping[str, int]) -> int:

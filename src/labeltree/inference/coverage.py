@@ -12,7 +12,7 @@ from torch import Tensor
 from labeltree.counted_nouns import say_count
 from labeltree.decisions import Promise, holds_truth
 from labeltree.decisions.conformal import count_groups
-from labeltree.decisions.kept_promises import group_coverage, is_kept
+from labeltree.decisions.kept_promises import group_coverage, is_kept, say_kept
 from labeltree.evaluation.sample_columns import Column, ResamplingUnits, estimate
 from labeltree.evaluation.statistics import Resampling
 from labeltree.runs import EmbeddingTable
@@ -51,8 +51,7 @@ class PartCoverage:
         of = say_count(self.samples, "sample")
         of += "" if self.groups is None else f" of {say_count(self.groups, 'group')}"
         ends = "" if math.isnan(self.low) else f" [{self.low:.1%}, {self.high:.1%}]"
-        kept = "kept" if self.share >= promised else "not clearly below it"
-        verdict = {True: kept, False: "not kept", None: "too few to tell"}[self.kept]
+        verdict = say_kept(self.kept, promised, self.share)
         return f"{self.share:.1%}{ends} of {of}: {verdict}"
 
 

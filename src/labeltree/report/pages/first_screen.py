@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labeltree.counted_nouns import say_count
+from labeltree.counted_nouns import say_count, say_list
 from labeltree.data.column_roles import NO_COLUMN
-from labeltree.decisions.kept_promises import calibrated_units, is_kept, may_be_kept
+from labeltree.decisions.kept_promises import calibrated_units, is_kept, may_be_kept, say_kept
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.fewest_samples import FEW_CASES, TOO_FEW, says_nothing
 from labeltree.evaluation.protocols.nodes_as_tests import POINT_COUNTS, QUESTION_COUNTS
@@ -335,7 +336,7 @@ def promise_panel(result: EvaluationResult, samples: str) -> PromisePanel | None
             continue
         samples_held, groups = part.counted.get(key, part.samples), part.counted_groups.get(key, part.groups)
         kept = is_kept(asked, held, up, calibrated, samples=samples_held, groups=groups)
-        verdict = {True: "kept", False: "not kept", None: "too few to tell"}[kept]
+        verdict = say_kept(kept, asked, held)
         name = f"{part.attribute} {part.value or '(missing)'}"
         count = f"{samples_held:,} {samples}"
         parts.append(Part(name, percent(held), _range(low, up), count, verdict, kept is not False))
@@ -343,7 +344,9 @@ def promise_panel(result: EvaluationResult, samples: str) -> PromisePanel | None
     shown, rest = parts, ""
     if len(parts) > _MOST_VALUES:
         shown = broken[:_MOST_VALUES]
-        rest = f"Kept for {len(parts) - len(broken)} of {len(parts)} values; all are under By attribute."
+        counts = Counter(part.verdict for part in parts)
+        told = say_list([f"{count} {verdict}" for verdict, count in counts.most_common()])
+        rest = f"Of {len(parts)} values: {told}; all are under By attribute."
     return PromisePanel(promise_sentence(result), may_be_kept(asked, value, high, calibrated), shown, rest)
 
 
