@@ -130,8 +130,7 @@ def test_a_broken_promise_is_flagged_where_it_is_broken(result: EvaluationResult
     )
     assert panel is not None
     assert panel.rest == (
-        "Of 9 values, it is not kept for 3, not clearly below it for 3 and too few to tell for 3; all are under "
-        "By attribute."
+        "Of 9 values: 3 not kept, 3 not clearly below it and 3 too few to tell; all are under By attribute."
     )
 
 
