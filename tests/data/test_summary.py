@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from labeltree.data import ArrayStore, Source, make_splits, open_source, summarize
+from labeltree.data.data_summary import check_held_out_labels
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
@@ -176,3 +177,24 @@ def test_names_that_may_mean_missing_are_counted() -> None:
     made = source(tree.leaves.repeat(20), tree=tree)
     assert warned(made, "'a/unknown' (20 samples)", "--missing_labels '[\"unknown\"]'")
     assert warned(made, "'b/other' (20 samples)", "may have nothing in common")
+
+
+def test_labels_that_no_held_out_sample_has_are_refused() -> None:
+    """A column of labels that is all but empty would train for hours, and measure nothing."""
+    nodes = torch.tensor([TREE.find(f"top/b{n % 3}") for n in range(200)])
+    nodes[:3] = TREE.leaves[[0, 4, 8]]
+    splits = ["train" if n < 150 else SPLITS[1 + n % 2] for n in range(200)]
+    made = dataclasses.replace(source(nodes, splits), columns={"labels": ("kind", "label")})
+    expected = (
+        r"only 3 of 200 samples have a label of a class \(column 'label'\), and none of the 25 validation "
+        r"and 25 test samples.*Name label columns that are filled \(--table.label_columns '\[\"kind\"\]'\)"
+    )
+    with pytest.raises(DataError, match=expected):
+        check_held_out_labels(made, summarize(made))
+    nodes[199] = TREE.leaves[0]
+    for allowed in (
+        dataclasses.replace(made, own_splits=frozenset({"test"})),
+        source(nodes, splits),
+        source(nodes[:150], splits[:150]),
+    ):
+        check_held_out_labels(allowed, summarize(allowed))

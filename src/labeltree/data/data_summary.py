@@ -16,6 +16,7 @@ from labeltree.data.doubtful_labels import warn_of_copies, warn_of_strays
 from labeltree.data.held_out_sizes import sizes_for_answers
 from labeltree.data.source import Source
 from labeltree.data.stratified import group_numbers
+from labeltree.errors import DataError
 from labeltree.lazy import torch
 from labeltree.notebooks import html_sentences, html_table
 from labeltree.split_names import CALIB, SPLITS, UNSEEN
@@ -28,7 +29,7 @@ from labeltree.taxonomy.versions.near_names import near_pairs, plain_key
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["UNUSED_ROWS", "DataSummary", "SplitSummary", "summarize"]
+__all__ = ["UNUSED_ROWS", "DataSummary", "SplitSummary", "check_held_out_labels", "summarize"]
 
 FEW = 100
 """Number of test samples below which the summary warns about uncertain results."""
@@ -222,6 +223,32 @@ def _without_samples(source: Source) -> list[str]:
 def _distinct(nodes: Tensor) -> Tensor:
     distinct: Tensor = torch.unique(nodes[nodes >= 0])
     return distinct
+
+
+def check_held_out_labels(source: Source, summary: DataSummary) -> None:
+    """Raise a `DataError` if no sample held out by shares has a class, though some training samples have one.
+
+    So it is with a column of labels that is all but empty: nothing could choose the best epoch, and nothing
+    would be measured.
+    """
+    held = {name: summary.splits[name] for name in ("val", "test") if summary.splits[name].samples}
+    train = summary.splits["train"]
+    if source.own_splits or not held or not train.classes or any(part.classes for part in held.values()):
+        return
+    with_class = train.samples - train.inner - train.missing
+    every = sum(part.samples for part in summary.splits.values())
+    columns = source.columns.get("labels", ())
+    last = f" (column '{columns[-1]}')" if columns else ""
+    counts = " and ".join(
+        f"{part.samples:,} {'validation' if name == 'val' else name}" for name, part in held.items()
+    )
+    named = ", ".join(f'"{column}"' for column in columns[:-1]) or "..."
+    others = f"name label columns that are filled (--table.label_columns '[{named}]'), " if columns else ""
+    raise DataError(
+        f"only {with_class:,} of {every:,} samples have a label of a class{last}, and none of the {counts} "
+        f"samples: nothing could be measured. {others[:1].upper() + others[1:]}"
+        f"{'label' if others else 'Label'} more samples, or train without held-out samples (--val 0 --test 0)"
+    )
 
 
 def _classes(nodes: Tensor, finest: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
 from labeltree.data import DataSummary, summarize
-from labeltree.data.data_summary import UNUSED_ROWS
+from labeltree.data.data_summary import UNUSED_ROWS, check_held_out_labels
 from labeltree.data.images.image_files import LEFT_OUT
 from labeltree.data.opening_sources import check_named
 from labeltree.errors import RunError
@@ -181,6 +181,7 @@ def train(
         if recipe.encoder == AUTO_ENCODER and source.modalities == ("text",):
             recipe, warning = choose_text_encoder(recipe)
         summary = summarize(source)
+        check_held_out_labels(source, summary)
         if warning is not None:
             summary = replace(summary, warnings=(*summary.warnings, warning), closing=warning)
         if choice is not None:

@@ -498,7 +498,8 @@ class _Question:
         if inputs.resampling is not None and (missing := _without_interval(result)):
             notes.append(
                 f"{self.name}: no interval of {missing}: it takes {FEWEST_GROUPS} groups (without groups, "
-                "samples) that count in it; a cross-validation (--folds 5) tests every group."
+                "samples) that count in it; a cross-validation (--folds 5) tests every group, and has an "
+                "interval of the rates, not of AUROC, which is there the mean of the folds."
             )
         if not right + missed or not left + wrong:
             notes.append(f"{self.name}: without positive and negative cases no rate can be compared.")
