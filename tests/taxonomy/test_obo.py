@@ -203,10 +203,10 @@ def test_what_to_consider_is_suggested_and_never_taken(tmp_path: Path, through_a
         new = tmp_path / "new.json"
         tree.save(new)
     guesses = lt.diff_taxonomies(str(old), str(new)).guesses
-    assert [guess.change.kind for guess in guesses] == ["move", "merge"]
-    assert all(
-        guess.suggested and "says to consider this one, or 1 other" in guess.reason for guess in guesses
-    )
+    assert [guess.change.kind for guess in guesses] == ["move", "merge", "split"]
+    assert all(guess.suggested for guess in guesses)
+    assert all("says to consider this one, or 1 other" in guess.reason for guess in guesses[:2])
+    assert guesses[2].reason == "or these 2 divide its samples among them"
     file = tmp_path / "changes.yaml"
     lt.map_taxonomies(str(old), str(new), out=file, accept=True)
     before = file.read_text()
@@ -224,6 +224,11 @@ def test_what_to_consider_is_suggested_and_never_taken(tmp_path: Path, through_a
     for line, name in zip(lines, ("ball", "disc"), strict=True):
         file.write_text(before.replace(line, line.removeprefix("# ")))
         assert place("round cell") == name
+    (divided,) = [line for line in before.splitlines() if "divide its samples" in line]
+    file.write_text(before.replace(divided, divided.removeprefix("# ")))
+    assert place("round cell") == "cell", "which of both is open, and they lie below two parents"
+    with pytest.raises(TaxonomyError, match=r"a mapping is YAML.*name it 'changes.yaml'"):
+        lt.map_taxonomies(str(old), str(new), out=file.with_suffix(".csv"))
 
 
 @pytest.mark.parametrize("saved", [False, True])

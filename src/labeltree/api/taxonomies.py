@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -148,8 +149,8 @@ def as_tree(name: str, taxonomy: AnyTaxonomy) -> Taxonomy:
 
     if not isinstance(taxonomy, Taxonomy):
         raise TaxonomyError(
-            f"'{name}' is a DAG, and versions of taxonomies are compared as trees; make a tree of it with "
-            "'labeltree taxonomy project'"
+            f"'{name}' is a DAG, and versions of taxonomies are compared as trees. Make a tree of each: "
+            f"labeltree taxonomy project {shlex.quote(name)} --out {shlex.quote(Path(name).stem + '.json')}"
         )
     return taxonomy
 

@@ -279,7 +279,7 @@ class EmbeddingTable:
                     "the table has no groups to judge by; give it a column 'groups' (patient, lesion), or "
                     "name one in training, --table.group_column"
                 )
-            return self.groups if self.group_names is None else torch.from_numpy(self._named_groups())
+            return self.groups if self.group_names is None else _named_groups(self.groups, self.group_names)
         values = self.attribute(column)
         given = np.asarray(values != "")
         codes = np.unique(values, return_inverse=True)[1].reshape(-1)
@@ -294,14 +294,6 @@ class EmbeddingTable:
             )
         units = np.unique(np.stack([groups, codes]), axis=1, return_inverse=True)[1].reshape(-1)
         return torch.from_numpy(np.where(given, units, -1))
-
-    def _named_groups(self) -> np.ndarray[Any, Any]:
-        """Number `(n,)` of each sample's group by its name, or of copies without one; −1 for the others."""
-        assert self.groups is not None
-        assert self.group_names is not None
-        codes = np.unique(self.group_names, return_inverse=True)[1].reshape(-1)
-        groups, unnamed = self.groups.numpy(), self.group_names == ""
-        return np.where(unnamed, np.where(groups < 0, -1, groups + codes.max(initial=0) + 1), codes)
 
     def attribute(self, name: str) -> np.ndarray[Any, Any]:
         """The values `(n,)` str of an attribute, empty where missing.
@@ -479,6 +471,13 @@ def _save_parquet(path: Path, columns: dict[str, Any], note: dict[str, str]) -> 
             arrays[name] = pa.array(column)
     table = pa.table(arrays)
     pq.write_table(table.replace_schema_metadata(note), path)
+
+
+def _named_groups(groups: Tensor, names: np.ndarray[Any, Any]) -> Tensor:
+    """Number `(n,)` of each sample's group by its name, or of copies without one; −1 for the others."""
+    codes = torch.from_numpy(np.unique(names, return_inverse=True)[1].reshape(-1))
+    unnamed = torch.from_numpy(names == "")
+    return torch.where(unnamed, torch.where(groups < 0, -1, groups + len(codes)), codes)
 
 
 def _lie_above(codes: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> bool:

@@ -36,14 +36,17 @@ def guesses_of(
         considered: Of nodes that are left, those that the new version says to consider instead.
 
     Returns:
-        Guesses in the order of the nodes, one per node, and one for each node to consider.
+        Guesses in the order of the nodes, one per node; of nodes to consider one for each, and one for all.
     """
     sourced = {target for several in targets for target in several}
     guesses: list[Guess] = []
     for node, there in considered.items():
         others = f", or {len(there) - 1} other" if len(there) > 1 else ""
         reason = f"the new version calls it obsolete, and says to consider this one{others}: decide"
-        guesses += [_suggestion(old, new, targets, node, one, reason, sourced) for one in there]
+        guesses += [_suggestion(old, new, targets, node, [one], reason, sourced) for one in there]
+        if len(there) > 1:
+            reason = f"or these {len(there)} divide its samples among them"
+            guesses.append(_suggestion(old, new, targets, node, there, reason, sourced))
     for node, there in doubtful.items():
         if node in considered:
             continue
@@ -70,7 +73,7 @@ def guesses_of(
         guesses += _guess_by_place(
             old, new, [one for one in gone if one not in left], [one for one in fresh if one not in taken]
         )
-    aimed = Counter(target for guess in guesses for target in guess.targets)
+    aimed = Counter(target for _, target in {(g.node, target) for g in guesses for target in g.targets})
     shared = [_make_merge(guess) if aimed[guess.targets[0]] > 1 else guess for guess in guesses]
     return sorted(shared, key=lambda guess: guess.node)
 
@@ -99,14 +102,15 @@ def _suggestion(
     new: Taxonomy,
     targets: Sequence[Sequence[int]],
     node: int,
-    there: int,
+    there: Sequence[int],
     reason: str,
     known: Container[int],
 ) -> Guess:
     """A guess that the new version makes, whose node may lie below another parent."""
-    guess = _guess(old, new, node, [there], reason, known)
+    guess = _guess(old, new, node, there, reason, known)
     above = int(old.numbering.main_parent[node])
-    if guess.change.kind == "rename" and int(new.numbering.main_parent[there]) not in (targets[above] or [0]):
+    parent = int(new.numbering.main_parent[there[0]])
+    if guess.change.kind == "rename" and parent not in (targets[above] or [0]):
         guess = replace(guess, change=replace(guess.change, kind="move"))
     return replace(guess, suggested=True)
 

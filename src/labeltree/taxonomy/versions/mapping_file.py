@@ -37,6 +37,8 @@ _GUESSES = """\
 """
 Path_ = tuple[str, ...]
 
+_OTHER_FORMATS = (".csv", ".tsv", ".xlsx", ".json", ".jsonl", ".parquet", ".obo", ".owl")
+
 
 @dataclass(frozen=True)
 class _Line:
@@ -71,6 +73,9 @@ def write_mapping(
             lines += [f"# - {_entry(change)}  # comes with it\n" for change in guess.below]
     lines.append(f"{_UNEDITED}{_digest(''.join(lines))}\n")
     path = Path(path)
+    if path.suffix.lower() in _OTHER_FORMATS:
+        name = path.with_suffix(".yaml").name
+        raise TaxonomyError(f"a mapping is YAML, with comments to decide on: name it {name!r}")
     if not path.parent.is_dir():
         raise TaxonomyError(f"cannot save {path.name!r}: the folder {str(path.parent)!r} does not exist")
     with atomic_write(path) as temporary:
