@@ -265,9 +265,8 @@ class EmbeddingTable:
         """The samples that are judged together, `(n,)` int64; −1 for a sample by itself.
 
         Args:
-            column: `group` for the groups of the table, or the name of an attribute: samples of one group
-                with the same value. Lesion 1 of one patient is not lesion 1 of another. Groups with names
-                are told by them: `groups` may join two patients who share a file.
+            column: `group`, or the name of an attribute: samples of one group with the same value, as lesion
+                1 of one patient is not that of another. Names tell groups: `groups` joins who share a file.
 
         Raises:
             DataError: If there is no such column; or the table has splits and the values are above its
