@@ -23,6 +23,7 @@ import multiprocessing
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from labeltree.evaluation.comparing.comparison import Comparison, MetricComparis
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.result import MethodResult
 from labeltree.evaluation.statistics import Bootstrap, GroupSums, sign_flip_test
+from labeltree.evaluation.statistics.means_over_nodes import largest_unseen
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -52,6 +54,7 @@ ROWS = (*MEASURED, BRANCH, *(f"{name} of nodes" for name in NODES))
 OUT = Path(__file__).parent / "results"
 CONFIDENCE = 0.95
 SHARES = ("recall_at_1", "top1", "hierarchical_f1", "accuracy_at_depth_1", BRANCH)  # means from 0 to 1
+FAILING = tuple(f"{name} of nodes" for name in NODES[:3])  # a sample can fail in all nodes it belongs to
 WIDEST = 1.6  # times the width of the true spread
 _DIM, _NOISE, _MORE = 6, 0.5, 0.65
 _KEPT_EVERY = 300  # repetitions
@@ -280,11 +283,15 @@ class Cell:
     def least_width(self) -> float:
         """What no valid interval can be narrower than, likewise; 0 unless most draws have only right samples.
 
-        Of n right ones of n, an interval that holds each p in 95 % of the draws holds all p with pⁿ > .05.
+        Of n right ones of n, an interval that holds each p in 95 % of the draws holds all p with pⁿ > .05. A
+        mean over nodes is no smaller than this by as much as samples may fail in all their nodes at once.
         """
+        if np.nanmedian(self.rows[:, 0]) < 1 - 1e-12:
+            return 0.0
+        if self.name in FAILING:
+            return self._beside(unseen_of_nodes(self.world))
         units = self.world.samples / self.world.group * (1 / 3 if self.name == BRANCH else 1)  # of 3 branches
-        sure = self.name in SHARES and bool(np.nanmedian(self.rows[:, 0]) >= 1 - 1e-12)
-        return self._beside((1 - 0.05 ** (1 / units)) * sure)
+        return self._beside((1 - 0.05 ** (1 / units)) * (self.name in SHARES))
 
     def alarms(self, column: int) -> np.ndarray:
         """Whether each p-value of a column is at most .05."""
@@ -292,6 +299,20 @@ class Cell:
 
     def _beside(self, width: float) -> float:
         return float(width) / (2 * 1.96 * self.spread) if self.spread else float("nan")
+
+
+@cache
+def unseen_of_nodes(world: World) -> float:
+    """How far a mean over the nodes may be below 1 if 5 % of draws are all right, in the median draw."""
+    found = []
+    for seed in range(200):
+        _, of, _ = world.draw(np.random.default_rng((WORLDS.index(world), seed)))
+        lines = TREE.ancestors[TREE.leaves[torch.from_numpy(of)], 1:].numpy()
+        counts = np.bincount(lines.reshape(-1), minlength=TREE.num_nodes)
+        units = np.arange(len(of)) // world.group
+        weights = np.bincount(units, (1 / counts[lines]).sum(axis=1)) / (counts > 0).sum()
+        found.append(largest_unseen(weights, 0.05))
+    return float(np.median(found))
 
 
 def cells(world: World, several: list[dict[str, list[float]]]) -> list[Cell]:
