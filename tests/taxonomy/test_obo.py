@@ -207,6 +207,9 @@ def test_what_to_consider_is_suggested_and_never_taken(tmp_path: Path, through_a
     assert all(guess.suggested for guess in guesses)
     assert all("says to consider this one, or 1 other" in guess.reason for guess in guesses[:2])
     assert guesses[2].reason == "or these 2 divide its samples among them"
+    shown = str(lt.diff_taxonomies(str(old), str(new)))
+    assert shown.startswith("old: ")
+    assert f"  {guesses[2].change}  ({guesses[2].reason})" in shown.splitlines()
     file = tmp_path / "changes.yaml"
     lt.map_taxonomies(str(old), str(new), out=file, accept=True)
     before = file.read_text()

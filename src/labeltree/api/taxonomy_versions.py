@@ -35,12 +35,23 @@ __all__ = [
     "apply_changes",
     "check_unedited",
     "compose_changes",
+    "count_changes",
     "diff_taxonomies",
     "map_taxonomies",
     "refuse_inputs",
     "review_taxonomy",
+    "say_changes",
     "version_text",
 ]
+
+_DONE = {
+    "rename": "renamed",
+    "move": "moved",
+    "merge": "merged",
+    "split": "split",
+    "remove": "removed",
+    "add": "added",
+}
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,22 @@ class VersionDifference:
     guesses: list[Guess]
     touched: Touched | None = None
 
+    def __repr__(self) -> str:
+        """The two versions, a line for each change, and the guesses."""
+        old, new = self.mapping.old, self.mapping.new
+        lines = [f"old: {version_text(old)}", f"new: {version_text(new)}"]
+        if old.names[0] != new.names[0]:
+            lines.append(f"the root is called {new.names[0]!r}, before {old.names[0]!r}")
+        changes = self.mapping.changes()
+        touched = "" if self.touched is None else f"; {self.touched.sentence(changes)}"
+        lines += [*_rows(changes, self.touched), f"{say_changes(changes)}{touched}"]
+        if self.guesses:
+            lines.append(
+                "guesses, of which none is used ('labeltree taxonomy map' writes them as comments, for you "
+                "to confirm):"
+            )
+        return "\n".join([*lines, *(f"  {guess.change}  ({guess.reason})" for guess in self.guesses)])
+
 
 @dataclass(frozen=True)
 class AppliedChanges:
@@ -65,6 +92,12 @@ class AppliedChanges:
     taxonomy: Taxonomy
     mapping: TaxonomyMapping
     table: RelabelledTable | None = None
+
+    def __repr__(self) -> str:
+        """What was changed, or what became of the labels, in a sentence."""
+        if self.table is not None:
+            return str(self.table)
+        return f"{say_changes(self.mapping.changes())}; {version_text(self.taxonomy)}"
 
 
 @takes(DiffOptions)
@@ -278,6 +311,40 @@ def _between(synonyms_file: Path | None, old: Taxonomy, new: Taxonomy) -> tuple[
 
     synonyms = None if synonyms_file is None else _synonyms(synonyms_file, old, new)
     return TaxonomyMapping.between(old, new, synonyms)
+
+
+def count_changes(changes: Sequence[Change]) -> dict[str, int]:
+    """How many changes of each kind there are, of those that there are."""
+    return {
+        kind: count
+        for kind in ("add", "remove", "rename", "move", "merge", "split")
+        if (count := sum(change.kind == kind for change in changes))
+    }
+
+
+def say_changes(changes: Sequence[Change]) -> str:
+    """How many changes of each kind there are, in words."""
+    counts = count_changes(changes)
+    said = [f"{count:,} {_DONE[kind]}" + _into(changes, kind, count) for kind, count in counts.items()]
+    return ", ".join(said) or "nothing changed"
+
+
+def _into(changes: Sequence[Change], kind: str, count: int) -> str:
+    """How many classes the merged ones became, where that says more than their number."""
+    became = len({change.new for change in changes if change.kind == kind}) if kind == "merge" else count
+    return f" into {became:,}" if became < count else ""
+
+
+def _rows(changes: Sequence[Change], touched: Touched | None) -> list[str]:
+    """A line for each change; the numbers of samples stand in a column before the paths."""
+    counts = [""] * len(changes)
+    if touched is not None:
+        counts = [f"{touched.by(change):>7,}  " if change.old else " " * 9 for change in changes]
+    rows = [] if touched is None or not changes else ["          samples"]
+    for change, count in zip(changes, counts, strict=True):
+        kind, paths = str(change).split(": ", 1)
+        rows.append(f"  {kind:<6}  {count}{paths}")
+    return rows
 
 
 def _refuse_mapping(out: str | Path) -> None:
