@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
 from labeltree.text_files import split_packed
@@ -16,6 +17,7 @@ __all__ = [
     "is_data_file",
     "is_table_file",
     "is_vector_file",
+    "near_path",
 ]
 
 PARQUET = (".parquet", ".pq")
@@ -42,3 +44,14 @@ def is_vector_file(path: str | Path) -> bool:
 def is_data_file(path: str | Path) -> bool:
     """Whether a file may hold many samples, by its name: a table, vectors, or a shard."""
     return is_vector_file(path) or is_table_file(path) or Path(path).suffix.lower() == ".tar"
+
+
+def near_path(path: str | Path) -> str | None:
+    """The file or folder beside a missing one whose name is nearly the same; None if there is none."""
+    path = Path(path)
+    try:
+        names = [each.name for each in path.parent.iterdir()] if path.name else []
+    except OSError:
+        return None
+    near = difflib.get_close_matches(path.name, names, 1, 0.7)
+    return str(path.parent / near[0]) if near else None

@@ -261,6 +261,7 @@ def test_folders_without_images_or_labels(tmp_path, write_image, make, sentence)
     ("spec", "sentence"),
     [
         ("fashion-minst", "did you mean 'fashion-mnist'"),
+        (f"{__file__[:-3]}.pyx", "nor a data set; did you mean '.*test_image_folders.py'"),
         ("no/such/folder", "neither a folder, nor a table, nor shards, nor a data set"),
         (__file__, "is neither a folder nor a table .*; name a folder or a table"),
     ],

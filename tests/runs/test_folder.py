@@ -65,6 +65,9 @@ def test_weights_round_trip(tmp_path: Path) -> None:
 def test_missing_parts_are_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="the folder does not exist"):
         RunFolder(tmp_path / "none").require()
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(RunError, match=r"does not exist; did you mean '.*photos'"):
+        RunFolder(tmp_path / "phtos").require()
     with pytest.raises(RunError, match=r"has no recipe\.yaml"):
         RunFolder(tmp_path).require()
     with pytest.raises(RunError, match="has not finished"):

@@ -23,7 +23,7 @@ from labeltree.data.tables.table_source import open_shards, open_table
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.data.vectors.vectors_of_others import is_clip_folder
 from labeltree.errors import DataError
-from labeltree.file_kinds import TABLE_SUFFIXES, VECTOR_SUFFIXES, is_table_file
+from labeltree.file_kinds import TABLE_SUFFIXES, VECTOR_SUFFIXES, is_table_file, near_path
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.taxonomy.naming import some
@@ -206,8 +206,8 @@ def open_source(
             "name a folder or a table, or take 'labeltree predict RUN FILE' for single files"
         )
     else:
-        near = difflib.get_close_matches(name, list_datasets(), 1)
-        hint = f"did you mean '{near[0]}'?" if near else "'labeltree data list' names the data sets"
+        near = near_path(path) or next(iter(difflib.get_close_matches(name, list_datasets(), 1)), None)
+        hint = f"did you mean '{near}'?" if near else "'labeltree data list' names the data sets"
         raise DataError(f"'{name}' is neither a folder, nor a table, nor shards, nor a data set; {hint}")
     return _correct(with_missing_labels(source, missing), corrections)
 

@@ -18,6 +18,7 @@ import torch
 
 from labeltree.atomic import atomic_write, clear_leftovers, new_folder_in, writing
 from labeltree.errors import FolderInUseError, RunError, WriteError, typed
+from labeltree.file_kinds import near_path
 from labeltree.links import refuse_links
 from labeltree.lock import LOCK, lock_folder, writer_of
 from labeltree.runs.change_at_once import CHANGE, change_at_once, finish_change
@@ -119,7 +120,9 @@ class RunFolder(RunFiles):
                     f"'{name}' is on the Hugging Face hub: 'labeltree pull {name.removeprefix('hf:')}' "
                     "fetches it into a folder; name that"
                 )
-            raise RunError(f"no run at '{self.path}': the folder does not exist")
+            near = near_path(self.path)
+            hint = f"; did you mean '{near}'?" if near else ""
+            raise RunError(f"no run at '{self.path}': the folder does not exist{hint}")
         if self.folds.is_file():
             raise RunError(
                 f"'{self.path}' holds the runs of a cross-validation, each of which was trained on a part of "
