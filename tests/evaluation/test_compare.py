@@ -14,6 +14,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation import Comparison, Outcomes, compare
 from labeltree.evaluation.comparing.result_text import comparison_csv, comparison_text
 from labeltree.evaluation.statistics import Bootstrap, GroupSums, holm, mcnemar, sign_flip_test
+from labeltree.evaluation.statistics.means_over_nodes import largest_unseen
 from labeltree.report.pages.comparison_page import comparison_page
 from labeltree.taxonomy import Taxonomy
 
@@ -312,6 +313,34 @@ def test_class_means_are_those_of_the_common_samples(tree: Taxonomy) -> None:
     weights = kept.weights["knn", "balanced_top1"]
     assert weights == pytest.approx([0.25, 0.25, 1, 0.5])
     assert weights @ kept.values["knn", "balanced_top1"] / weights.sum() == pytest.approx((0.75 + 0) / 2)
+
+
+def test_intervals_of_class_means_say_what_classes_that_agree_may_hide(tree: Taxonomy) -> None:
+    """Twelve samples of one class, three of each of the others: all right, or all wrong, in one run."""
+    sizes, key = [12, 3, 3, 3], ("knn", "balanced_top1")
+    of = np.repeat(np.arange(4), sizes)
+    nodes, weights = tree.leaves.numpy()[of], 1 / np.array(sizes, dtype=float)[of]
+
+    def run(right: np.ndarray) -> Outcomes:
+        values = {key: right.astype(float)}
+        return Outcomes(
+            np.arange(21), nodes, tree, values, {key: weights}, classes={key: nodes}, protocols=("knn",)
+        )
+
+    half = np.arange(21) % 2 == 0
+    first, second = run(np.where(of == 0, half, of < 3)), run(np.where(of == 0, ~half, of < 2))
+    found = compare({"a": first, "b": second}, metrics=["knn.*"], resamples=20).metric("balanced_top1")
+    a, difference = found.estimates["a"], found.differences["b"]
+    # two classes of three right samples, one of three wrong ones, each sample 1/12 of the mean
+    right, wrong = np.full(6, 1 / 12), np.full(3, 1 / 12)
+    assert a.value - a.low > largest_unseen(right, 0.025)
+    assert a.high - a.value > largest_unseen(wrong, 0.025)
+    # b − a is lower if b errs in its right class, or a is right in its wrong one
+    lower = largest_unseen(np.full(3 + 3, 1 / 12), 0.025)
+    assert difference.value - difference.low > lower
+    seen = compare({"a": first}, metrics=["knn.*"], resamples=20).metric("balanced_top1").estimates["a"]
+    assert (seen.low, seen.high) == (a.low, a.high)
+    assert difference.test == "sign flips"
 
 
 def test_classes_of_different_bands_are_in_no_mean_over_bands(tree: Taxonomy) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import GROUPS
@@ -23,8 +23,9 @@ from labeltree.evaluation.statistics import (
     mean_of_parts,
     sign_flip_test,
 )
-from labeltree.evaluation.statistics.interval_ends import Floats
+from labeltree.evaluation.statistics.interval_ends import Floats, divided
 from labeltree.evaluation.statistics.jackknife import block_counts
+from labeltree.evaluation.statistics.means_over_nodes import MeanOverNodes, MeansOverNodes, Share
 from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks
 from labeltree.evaluation.statistics.sampling_units import join_groups
 from labeltree.evaluation.statistics.search_jackknife import BlockEffects, SearchJackknife
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 _Rows = dict[tuple[int, int], int]
-_Uncertainty = Bootstrap | JointJackknife | SearchJackknife
+_Uncertainty = Bootstrap | JointJackknife | MeansOverNodes | SearchJackknife
 
 
 def common_samples(
@@ -303,9 +304,13 @@ class PairedEstimates:
                 by_key |= zip(several, self._measure_joint(drawn, several, place), strict=True)
                 continue
             searched = [key for key in several if any(key in run.among for run in drawn)]
-            plain = [key for key in several if key not in searched]
+            of_classes = [key for key in several if _is_mean_over_classes(drawn, key)]
+            plain = [key for key in several if key not in searched and key not in of_classes]
             if plain:
                 by_key |= zip(plain, self._measure_means(drawn, plain, place), strict=True)
+            if of_classes:
+                measured = self._measure_means(drawn, of_classes, place, _class_means(drawn, of_classes))
+                by_key |= zip(of_classes, measured, strict=True)
             for among, known in keys_by_blocks(drawn, searched):
                 joint = [key for key in among if known and any(key in run.no_share for run in drawn)]
                 means = [key for key in among if key not in joint]
@@ -320,7 +325,11 @@ class PairedEstimates:
         return {key: by_key[key] for key in keys}
 
     def _measure_means(
-        self, runs: Sequence[Outcomes], keys: Sequence[Key], place: Mapping[str, list[int]]
+        self,
+        runs: Sequence[Outcomes],
+        keys: Sequence[Key],
+        place: Mapping[str, list[int]],
+        of_classes: MeansOverNodes | None = None,
     ) -> list[Found]:
         """Metrics that are means over samples, for runs on the samples of their block.
 
@@ -328,13 +337,17 @@ class PairedEstimates:
             runs: The outcomes of all runs.
             keys: The metrics.
             place: Method → places of its runs.
+            of_classes: The metrics as means over classes, which give the intervals; None = draws do.
         """
         values, weights = _stacked(runs, keys)
         plain = np.where(_weighed_alike(values, weights), values, np.nan)
         sums = GroupSums.of(values, runs[0].units, weights)
         bootstrap = Bootstrap(sums, resamples=self.resamples, seed=self.seed)
         share = np.array([not any(key in run.no_share for run in runs) for key in keys])
-        return self._found(bootstrap, plain, ~np.isnan(values), place, runs, share)
+        counted = ~np.isnan(values)
+        if of_classes is not None:
+            return self._found(of_classes, None, counted, place, runs, flips=bootstrap)
+        return self._found(bootstrap, plain, counted, place, runs, share)
 
     def _measure_searched(
         self, runs: Sequence[Outcomes], keys: Sequence[Key], place: Mapping[str, list[int]]
@@ -370,12 +383,13 @@ class PairedEstimates:
         place: Mapping[str, list[int]],
         runs: Sequence[Outcomes],
         share: NDArray[np.bool_] | bool = False,
+        flips: Bootstrap | None = None,
     ) -> list[Found]:
         base, units = place[self.baseline], runs[place[self.baseline][0]]
         grouped = runs[base[0]].units is not None
         estimates = {name: self._estimates(bootstrap, of, share) for name, of in place.items()}
         differences = {
-            name: self._differences(bootstrap, None if grouped else values, of, base)
+            name: self._differences(bootstrap, None if grouped else values, of, base, flips)
             for name, of in place.items()
             if name != self.baseline
         }
@@ -444,19 +458,25 @@ class PairedEstimates:
         ]
 
     def _differences(
-        self, bootstrap: _Uncertainty, values: Floats | None, runs: list[int], base: list[int]
+        self,
+        bootstrap: _Uncertainty,
+        values: Floats | None,
+        runs: list[int],
+        base: list[int],
+        flips: Bootstrap | None = None,
     ) -> list[Difference]:
         """Differences from the baseline; `values` of single samples allow McNemar's test, None omits it.
 
-        NaN for all samples of a metric omits it too.
+        NaN for all samples of a metric omits it too. Signs are flipped in `flips`, by default the bootstrap.
         """
+        flips = bootstrap if isinstance(bootstrap, Bootstrap) else flips
         contrast = _contrast(bootstrap, runs) - _contrast(bootstrap, base)
         intervals = bootstrap.interval(contrast, confidence=self.confidence, method="percentile")
         low, high = intervals.low, intervals.high
         exact = np.full_like(low, np.nan)
         single = len(runs) == len(base) == 1
-        if single and isinstance(bootstrap, Bootstrap):
-            both = bootstrap.sums.runs(runs + base)
+        if single and flips is not None:
+            both = flips.sums.runs(runs + base)
             test = np.where(both.counts_differ, "studentised sign flips", "sign flips").tolist()
             p = sign_flip_test(both, permutations=self.permutations, seed=self.seed)
             if values is not None:
@@ -546,6 +566,41 @@ def _stacked(runs: Sequence[Outcomes], keys: Sequence[Key]) -> tuple[Floats, Flo
             if key in run.weights:
                 weights[:, place, column] = run.weights[key]
     return values, weights
+
+
+def _is_mean_over_classes(runs: Sequence[Outcomes], key: Key) -> bool:
+    """Whether a metric is a mean of class means in all runs that have it, and not of folds or searches."""
+    having = [run for run in runs if key in run.values]
+    return all(key in run.classes and key not in run.folds and key not in run.among for run in having)
+
+
+def _class_means(runs: Sequence[Outcomes], keys: Sequence[Key]) -> MeansOverNodes:
+    """Metrics as means over classes, without the same blocks of samples in all runs."""
+    units = runs[0].units
+    group = number_groups(np.arange(len(runs[0])) if units is None else units)
+    count = int(group.max()) + 1
+    without = block_counts(count)
+    groups, lowest = np.zeros((len(runs), len(keys))), np.zeros(len(keys))
+    means = [[MeanOverNodes(count, without.shape[1]) for _ in keys] for _ in runs]
+    for place, run in enumerate(runs):
+        for column, key in enumerate(keys):
+            if key not in run.values:
+                continue
+            known = np.flatnonzero(run.counted(key) & (run.classes[key] >= 0))
+            classes, index = np.unique(run.classes[key][known], return_inverse=True)
+            values, at = run.values[key][known], (index.reshape(-1), group[known])
+            shape = len(classes), count
+            ones = np.ones(len(known))
+            hits, sizes = (csr_array(coo_array((of, at), shape=shape)) for of in (values, ones))
+            value = hits.sum(axis=1) / sizes.sum(axis=1)
+            share = key not in run.no_share
+            graded = not bool(np.isin(values, (0.0, 1.0)).all())
+            counted = csr_array((sizes > 0).astype(np.float64))
+            left = divided(np.asarray(hits @ without), np.asarray(sizes @ without))
+            means[place][column].add(value, left, [Share(value, counted, graded)] if share else [])
+            groups[place, column] = len(np.unique(group[known]))
+            lowest[column] = lowest[column] if share else -np.inf
+    return MeansOverNodes(means, groups, lowest)
 
 
 def _weighed_alike(values: Floats, weights: Floats) -> NDArray[np.bool_]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from labeltree.evaluation.statistics.bootstrap import Resampling
-from labeltree.evaluation.statistics.interval_ends import SAME, Floats, divided
+from labeltree.evaluation.statistics.interval_ends import SAME, Floats, Interval, divided
 from labeltree.evaluation.statistics.jackknife import jackknife
 
-__all__ = ["MeanOverNodes", "Share", "largest_unseen"]
+__all__ = ["MeanOverNodes", "MeansOverNodes", "Share", "largest_unseen", "widened_interval"]
 
 _FEWEST = 3  # degrees of freedom
 
@@ -22,12 +23,12 @@ class Share(NamedTuple):
 
     Attributes:
         value: `(b,)` the shares.
-        counted: `(b, G)` bool, which groups have a case of it.
+        counted: `(b, G)` which groups have a case of it: bool, or a sparse matrix of 0 and 1.
         graded: Whether cases are more or less right, as in AUROC, rather than right or wrong.
     """
 
     value: Floats
-    counted: NDArray[np.bool_]
+    counted: NDArray[np.bool_] | csr_array
     graded: bool = False
 
 
@@ -76,10 +77,9 @@ class MeanOverNodes:
         self.count += float(each.sum())
         self._graded = self._graded or not shares or any(share.graded for share in shares)
         for share in shares:
-            cases = share.counted.sum(axis=1).astype(np.float64)
-            of_case = np.nan_to_num(divided(share.counted.T.astype(np.float64), cases)) * each / len(shares)
-            self._wrong += of_case @ (np.abs(share.value) <= SAME)
-            self._right += of_case @ (np.abs(share.value - 1) <= SAME)
+            of_case = each / np.maximum(share.counted.sum(axis=1), 1) / len(shares)
+            self._wrong += share.counted.T @ (of_case * (np.abs(share.value) <= SAME))
+            self._right += share.counted.T @ (of_case * (np.abs(share.value - 1) <= SAME))
 
     def add_mean(self, other: MeanOverNodes) -> None:
         """Add a metric that is itself a mean; ignored if that mean is not defined."""
@@ -100,14 +100,18 @@ class MeanOverNodes:
         """`(B,)` the mean without each block."""
         return divided(self._sums, self._known)
 
-    def _alike(self) -> float:
-        """As many blocks that matter alike know the variance as well as these, whose changes are d.
+    @property
+    def unseen(self) -> tuple[Floats, Floats]:
+        """`(G,)` twice: what the mean would lose, and gain, if all cases of a group were answered otherwise.
 
-        It is 2 (Σ d²)² / Σ d⁴. Satterthwaite (1946) has 3, which of four blocks makes seven.
+        Of nodes whose cases are all right, or all wrong; 0 for other groups.
         """
-        squares = np.square(self.left - np.nanmean(self.left))
-        fourth = float(np.nansum(squares**2))
-        return 2 * float(np.nansum(squares)) ** 2 / fourth if fourth > 0 else np.inf
+        return self._right / max(self.count, 1e-300), self._wrong / max(self.count, 1e-300)
+
+    @property
+    def graded(self) -> bool:
+        """Whether cases are more or less right, in any of the nodes."""
+        return self._graded
 
     def interval(
         self, resampling: Resampling | None, groups: float | None = None, *, lowest: float = 0.0
@@ -121,18 +125,100 @@ class MeanOverNodes:
         """
         if resampling is None or not self.count:
             return np.nan, np.nan, np.nan
-        value, level = np.array([self.value]), resampling.confidence
-        known = np.array([float(len(self._right)) if groups is None else groups])
-        freedom = np.array([max(_FEWEST, self._alike() - 1) if self._graded else np.inf])
-        left = self.left[:, None]
-        seen = jackknife(value, left, known, confidence=level, lowest=lowest, freedom=freedom)
-        error = float(seen.error[0])
-        unseen = [largest_unseen(part / self.count, (1 - level) / 2) for part in (self._right, self._wrong)]
-        reaches = np.zeros(2) if error <= SAME else np.array([value - seen.low, seen.high - value])[:, 0]
-        low, high = np.array([-1, 1]) * np.hypot(reaches, unseen) + value
-        if np.isnan(error) or low == high:  # too few groups, or nothing says how far the mean may be off
-            return np.nan, np.nan, error
-        return max(float(low), lowest), float(high) if lowest else min(float(high), 1.0), error
+        known = float(len(self._right)) if groups is None else groups
+        of_mean = self.value, self.left, known, *self.unseen
+        return widened_interval(*of_mean, resampling.confidence, self._graded, lowest)
+
+
+class MeansOverNodes:
+    """The counterpart of `Bootstrap` for means over nodes of several runs, see `MeanOverNodes`.
+
+    Args:
+        means: The means, for each of r runs.
+        groups: `(r, m)` number of groups that count in each.
+        lowest: `(m,)` least possible value of each, 0 or −∞.
+
+    Attributes:
+        ratios: `(r, m)` the means.
+    """
+
+    def __init__(self, means: Sequence[Sequence[MeanOverNodes]], groups: Floats, lowest: Floats) -> None:
+        self._means, self._groups, self._lowest = means, groups, lowest
+        self.ratios = np.array([[mean.value for mean in of_run] for of_run in means])
+
+    def groups(self, contrast: Floats) -> Floats:
+        """Number `(m,)` of groups that count in each mean, in the run of a `contrast` that has the fewest."""
+        fewest: Floats = self._groups[np.flatnonzero(contrast)].min(axis=0)
+        return fewest
+
+    def limited(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Ends of intervals of the means, within their range."""
+        return np.maximum(low, self._lowest), np.where(self._lowest < 0, high, np.minimum(high, 1.0))
+
+    def interval(
+        self, contrast: Floats, *, confidence: float = 0.95, method: str = "", share: Any = False
+    ) -> Interval:
+        """Intervals of a weighted sum of the runs, for every mean; `method` and `share` are ignored.
+
+        Of a difference, what either run shows alike may be otherwise; runs of one method fail together.
+        """
+        used = np.flatnonzero(contrast)
+        value: Floats = contrast[used] @ self.ratios[used]
+        groups, ends = self.groups(contrast), np.full((3, len(value)), np.nan)
+        for number in np.flatnonzero(~np.isnan(value)).tolist():
+            of_runs = [(self._means[run][number], float(contrast[run])) for run in used.tolist()]
+            left = np.sum([weight * mean.left for mean, weight in of_runs], axis=0)
+            down, up = list[Floats](), list[Floats]()
+            for sign in (1, -1):
+                same = [(mean.unseen, abs(weight)) for mean, weight in of_runs if sign * weight > 0]
+                if same:
+                    lost, gained = (np.sum([w * of[side] for of, w in same], axis=0) for side in (0, 1))
+                    down.append(lost if sign > 0 else gained)
+                    up.append(gained if sign > 0 else lost)
+            graded = any(mean.graded for mean, _ in of_runs)
+            lowest = float(self._lowest[number]) if (contrast[used] > 0).all() else -np.inf
+            of_mean = float(value[number]), left, float(groups[number])
+            unseen = np.concatenate(down), np.concatenate(up)
+            ends[:, number] = widened_interval(*of_mean, *unseen, confidence, graded, lowest)
+        return Interval(value, *ends)
+
+
+def widened_interval(
+    value: float,
+    left: Floats,
+    groups: float,
+    down: Floats,
+    up: Floats,
+    confidence: float,
+    graded: bool,
+    lowest: float,
+) -> tuple[float, float, float]:
+    """The ends of the interval of `MeanOverNodes`, and the standard error; NaN if there is none.
+
+    Args:
+        value: The mean.
+        left: `(B,)` without each block.
+        groups: Number of groups that count in it.
+        down: What it would lose by each of the cases that may be otherwise.
+        up: What it would gain.
+        confidence: Confidence level.
+        graded: Whether cases are more or less right.
+        lowest: The least possible value, 0 or −∞.
+    """
+    squares = np.square(left - np.nanmean(left)) if not np.isnan(left).all() else np.zeros_like(left)
+    fourth = float(np.nansum(squares**2))
+    # blocks that matter alike know the variance as well; 3 (Satterthwaite 1946) makes seven of four blocks
+    alike = 2 * float(np.nansum(squares)) ** 2 / fourth if fourth > 0 else np.inf
+    freedom = np.array([max(_FEWEST, alike - 1) if graded else np.inf])
+    at, known = np.array([value]), np.array([groups])
+    seen = jackknife(at, left[:, None], known, confidence=confidence, lowest=lowest, freedom=freedom)
+    error = float(seen.error[0])
+    unseen = [largest_unseen(part, (1 - confidence) / 2) for part in (down, up)]
+    reaches = np.zeros(2) if error <= SAME else np.array([at - seen.low, seen.high - at])[:, 0]
+    low, high = np.array([-1, 1]) * np.hypot(reaches, unseen) + value
+    if np.isnan(error) or low == high:  # too few groups, or nothing says how far the mean may be off
+        return np.nan, np.nan, error
+    return max(float(low), lowest), float(high) if lowest else min(float(high), 1.0), error
 
 
 def largest_unseen(weights: Floats, tail: float) -> float:

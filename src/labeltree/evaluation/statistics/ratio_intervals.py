@@ -168,11 +168,11 @@ class RatioColumns:
             here = self.means.indices[row]
             known = ~np.isnan(value[here])
             here, weights = here[known], self.means.data[row][known]
-            counted = present[here].toarray() > 0
+            counted = present[here]
             mean, shares = MeanOverNodes(groups, without.shape[1]), bool(share[here].all())
             of = [Share(value[here], counted, bool(np.isnan(self.outcomes[here]).any()))] if shares else []
             mean.add(value[here], left[here], of, weights)
-            counts = float(counted.any(axis=0).sum())
+            counts = float((counted.sum(axis=0) > 0).sum())
             ends[:, number] = mean.interval(resampling, counts, lowest=0.0 if shares else -np.inf)
         return ends
 
