@@ -4,7 +4,7 @@
 
 Samples of classes with the given numbers of cases are answered by noisy scores: the score of the right class
 is larger by *skill*, or by that of each class. *Each*: samples that a case, such as a patient, has. Written
-down, from 2,000 repetitions, are how often the 95 % interval holds the mean that is expected at these numbers
+down, from 1,000 repetitions, are how often the 95 % interval holds the mean that is expected at these numbers
 of cases, and its median width over that of the true sampling distribution; beside it, how often that of the
 jackknife alone does. A cell fails if a binomial test against a coverage of 0.93 rejects at 0.05 divided by
 the number of cells.
@@ -63,7 +63,7 @@ class OfJackknife(MeanOverNodes):
 class JackknifeAlone(NodeIntervals):
     """The intervals without what the jackknife cannot see."""
 
-    def _means(self) -> list[MeanOverNodes]:
+    def _means(self, depth: float = np.inf) -> list[MeanOverNodes]:
         blocks = block_counts(self.units.count).shape[1]
         return [OfJackknife(self.units.count, blocks) for _ in range(self.taxonomy.max_depth + 1)]
 
@@ -152,7 +152,7 @@ def rows(world: World, repetitions: int) -> tuple[list[Row], list[tuple[int, int
 
 def measure(size: Size) -> Results:
     """A row for each number of each world."""
-    repetitions = choose(size, full=2000, short=300, tiny=4)
+    repetitions = choose(size, full=1000, short=300, tiny=4)
     worlds = choose(size, full=WORLDS, short=WORLDS, tiny=WORLDS[:2])
     parts = [rows(world, repetitions) for world in worlds]
     held = [each for _, of in parts for each in of]

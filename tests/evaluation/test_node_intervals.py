@@ -160,6 +160,27 @@ def test_where_all_cases_agree_the_mean_has_the_exact_interval() -> None:
     assert (low, high) == pytest.approx((1 - (1 - 0.025 ** (1 / 12)), 1.0))
 
 
+def test_a_case_is_wrong_in_as_many_nodes_as_a_path_has() -> None:
+    """Four nodes that each of ten cases is no sample of: one false answer is false at one of them."""
+    for depth, at_once in ((np.inf, 4), (4, 4), (2, 2), (1, 1)):
+        mean = MeanOverNodes(10, 10, depth)
+        mean.add(np.ones(4), np.ones((4, 10)), [Share(np.ones(4), np.ones((4, 10), dtype=bool))])
+        low = mean.interval(Resampling(10))[0]
+        assert low == pytest.approx(1 - at_once / 4 * (1 - 0.025 ** (1 / 10)))
+
+
+def test_a_mean_of_graded_numbers_is_widened_only_where_all_agree() -> None:
+    value, cases = np.array([1.0, 0.8]), np.eye(2, dtype=bool)[np.arange(12) // 6].T
+    left = np.stack([np.ones(12), 0.8 + 0.05 * (-1.0) ** np.arange(12)])
+    graded, plain = MeanOverNodes(12, 12), MeanOverNodes(12, 12)
+    graded.add(value, left, [Share(value, cases, graded=True)])
+    plain.add(value, left, [Share(value, cases)])
+    assert graded.interval(Resampling(10))[0] > plain.interval(Resampling(10))[0]
+    graded = MeanOverNodes(12, 12)
+    graded.add(np.ones(2), np.ones((2, 12)), [Share(np.ones(2), cases, graded=True)])
+    assert graded.interval(Resampling(10))[0] == pytest.approx(0.025 ** (1 / 12))
+
+
 def test_nodes_of_few_cases_that_agree_widen_a_mean() -> None:
     """7 of 8, 2 of 2, 0 of 3 and 0 of 3: the jackknife sees no variance in three of the four."""
     sizes, right = [8, 2, 3, 3], [7, 2, 0, 0]

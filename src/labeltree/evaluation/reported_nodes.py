@@ -221,7 +221,9 @@ class NodeIntervals:
         if resampling is None:
             return
         names = [name.removeprefix(prefix) for name in counted]
-        means = {name: self._means() for name in names}
+        # a false answer is one at the nodes of a path, of the many that a case is no sample of
+        depths = dict.fromkeys(("specificity", "npv", "balanced_accuracy"), self.taxonomy.max_depth)
+        means = {name: self._means(depths.get(name, np.inf)) for name in names}
         for rows, block in nodes.blocks():
             here = np.arange(rows.start, rows.stop)
             matrix = block.prepared()
@@ -248,10 +250,10 @@ class NodeIntervals:
         for name, of_name in means.items():
             self._put_means(f"{prefix}{name}", of_name)
 
-    def _means(self) -> list[MeanOverNodes]:
-        """Empty means over all nodes, then over the nodes of each depth."""
+    def _means(self, depth: float = np.inf) -> list[MeanOverNodes]:
+        """Empty means over all nodes, then over the nodes of each depth; `depth` as for `MeanOverNodes`."""
         blocks = block_counts(self.units.count).shape[1]
-        return [MeanOverNodes(self.units.count, blocks) for _ in range(self.taxonomy.max_depth + 1)]
+        return [MeanOverNodes(self.units.count, blocks, depth) for _ in range(self.taxonomy.max_depth + 1)]
 
     def _take(
         self, name: str, metrics: _Metrics, means: list[MeanOverNodes], counted: NDArray[np.bool_]

@@ -39,21 +39,25 @@ class MeanOverNodes:
     all right, or all wrong, it sees no variance, however few they are (0 of 3). The true shares of all these
     nodes together may lie as far off as `largest_unseen` says. Both reaches add up as squares do (Zou and
     Donner 2008, *Construction of confidence limits about effect measures*, Statistics in Medicine 27, Eq. 5).
-    Where cases are more or less right and few blocks matter much, as those of the only four positives of an
-    AUROC, the quantile is that of t with fewer degrees of freedom. `benchmarks/means_over_nodes.py` says how
-    often the interval holds the true mean.
+    Where cases are more or less right, as in AUROC, it is widened so only if all nodes agree; and if few
+    blocks matter much, as those of the only four positives, the quantile is that of t with fewer degrees of
+    freedom. `benchmarks/means_over_nodes.py` says how often the interval holds the true mean.
 
     Args:
         groups: G, number of groups.
         blocks: B, number of blocks.
+        depth: In how many nodes at most one case can be wrong, where it counts in many: an answer is false
+            at the nodes of one path.
 
     Attributes:
         count: Number of nodes, or the sum of their weights.
     """
 
-    def __init__(self, groups: int, blocks: int) -> None:
+    def __init__(self, groups: int, blocks: int, depth: float = np.inf) -> None:
         self._sums, self._known = np.zeros((2, blocks))
         self._wrong, self._right = np.zeros((2, groups))
+        self._most_wrong, self._most_right = np.zeros((2, groups))
+        self._depth = depth
         self._total = self.count = 0.0
         self._graded = False
 
@@ -78,8 +82,13 @@ class MeanOverNodes:
         self._graded = self._graded or not shares or any(share.graded for share in shares)
         for share in shares:
             of_case = each / np.maximum(share.counted.sum(axis=1), 1) / len(shares)
-            self._wrong += share.counted.T @ (of_case * (np.abs(share.value) <= SAME))
-            self._right += share.counted.T @ (of_case * (np.abs(share.value - 1) <= SAME))
+            wrong, right = (of_case * (np.abs(share.value - of) <= SAME) for of in (0, 1))
+            self._wrong += share.counted.T @ wrong
+            self._right += share.counted.T @ right
+            if self._depth < np.inf:
+                counted = np.asarray(share.counted)
+                self._most_wrong = np.maximum(self._most_wrong, (counted * wrong[:, None]).max(axis=0))
+                self._most_right = np.maximum(self._most_right, (counted * right[:, None]).max(axis=0))
 
     def add_mean(self, other: MeanOverNodes) -> None:
         """Add a metric that is itself a mean; ignored if that mean is not defined."""
@@ -106,7 +115,11 @@ class MeanOverNodes:
 
         Of nodes whose cases are all right, or all wrong; 0 for other groups.
         """
-        return self._right / max(self.count, 1e-300), self._wrong / max(self.count, 1e-300)
+        right, wrong, count = self._right, self._wrong, max(self.count, 1e-300)
+        if self._depth < np.inf:
+            right = np.minimum(right, self._depth * self._most_right)
+            wrong = np.minimum(wrong, self._depth * self._most_wrong)
+        return right / count, wrong / count
 
     @property
     def graded(self) -> bool:
@@ -214,6 +227,8 @@ def widened_interval(
     seen = jackknife(at, left[:, None], known, confidence=confidence, lowest=lowest, freedom=freedom)
     error = float(seen.error[0])
     unseen = [largest_unseen(part, (1 - confidence) / 2) for part in (down, up)]
+    if graded and error > SAME:
+        unseen = [0.0, 0.0]
     reaches = np.zeros(2) if error <= SAME else np.array([at - seen.low, seen.high - at])[:, 0]
     low, high = np.array([-1, 1]) * np.hypot(reaches, unseen) + value
     if np.isnan(error) or low == high:  # too few groups, or nothing says how far the mean may be off
