@@ -77,6 +77,16 @@ def test_a_group_is_no_label_but_may_be(tmp_path: Path) -> None:
     assert labels(open_source(file, group_column="product", label_columns=both)) == tuple(both)
 
 
+def test_an_age_is_no_individual(tmp_path: Path) -> None:
+    """Rows of one patient may show one thing; rows of people of one age do not."""
+    rows = range(48)
+    columns = {"text": [f"finding {n}" for n in rows], "label": [f"{'cd'[n % 2]}{n % 4}" for n in rows]}
+    columns |= {"patient_id": [f"p{n // 2}" for n in rows], "age": [f"{n // 4}" for n in rows]}
+    notes = " ".join(open_source(write(tmp_path, columns)).notes)
+    assert "--table.group_column patient_id" in notes
+    assert "--table.group_column age" not in notes
+
+
 def test_what_is_finer_than_a_label_is_only_mentioned(tmp_path: Path) -> None:
     columns = shop()
     columns["label"] = columns.pop("category")

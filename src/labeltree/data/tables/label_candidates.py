@@ -46,6 +46,8 @@ _ORIGIN = re.compile(
     "file|filename|path|date|time|year|month|day|sku|ean|barcode|lot|batch|fold|split|set|subset|partition|"
     "sex|gender|age|group"
 )
+# Of these, what many samples have in common that show different things.
+_PROPERTY = re.compile("date|time|year|month|day|sex|gender|age|fold|split|set|subset|partition")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W_a-zA-Z]+")
 # The last word of the name of a column whose values may be kinds of those of another.
 _KINDS = {"type", "subtype", "kind", "category", "subcategory", "class", "subclass", "family", "variety"}
@@ -92,6 +94,11 @@ class LabelCandidate:
     def is_origin(self) -> bool:
         """Whether the name of the column stands for the origin of a sample."""
         return any(_ORIGIN.fullmatch(word.lower()) for word in _WORD.findall(self.name))
+
+    @property
+    def is_property(self) -> bool:
+        """Whether the name stands for an age, a date or a part of the data, which different things share."""
+        return any(_PROPERTY.fullmatch(word.lower()) for word in _WORD.findall(self.name))
 
 
 def number_pairs(

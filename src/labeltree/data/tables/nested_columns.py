@@ -214,7 +214,7 @@ def _like_groups(base: LabelCandidate, columns: list[LabelCandidate]) -> list[st
     for column in columns:
         counts = np.bincount(column.codes[column.codes >= 0], minlength=1)
         repeated = 2 * counts[counts > 1].sum() >= counts.sum() and len(column.texts) > len(base.texts)
-        if column is not base and column.is_origin and repeated:
+        if column is not base and column.is_origin and not column.is_property and repeated:
             notes.append(
                 f"if rows with equal '{column.name}' show one thing, keep them together with "
                 f"--table.group_column {shlex.quote(column.name)}"
