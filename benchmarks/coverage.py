@@ -54,7 +54,7 @@ ROWS = (*MEASURED, BRANCH, *(f"{name} of nodes" for name in NODES))
 OUT = Path(__file__).parent / "results"
 CONFIDENCE = 0.95
 SHARES = ("recall_at_1", "top1", "hierarchical_f1", "accuracy_at_depth_1", BRANCH)  # means from 0 to 1
-FAILING = tuple(f"{name} of nodes" for name in NODES[:3])  # a sample can fail in all nodes it belongs to
+FAILING = tuple(f"{name} of nodes" for name in NODES)
 WIDEST = 1.6  # times the width of the true spread
 _DIM, _NOISE, _MORE = 6, 0.5, 0.65
 _KEPT_EVERY = 300  # repetitions
@@ -284,12 +284,12 @@ class Cell:
         """What no valid interval can be narrower than, likewise; 0 unless most draws have only right samples.
 
         Of n right ones of n, an interval that holds each p in 95 % of the draws holds all p with pⁿ > .05. A
-        mean over nodes is no smaller than this by as much as samples may fail in all their nodes at once.
+        sample may fail in all its nodes at once, or (specificity) be found in all nodes of another path.
         """
         if np.nanmedian(self.rows[:, 0]) < 1 - 1e-12:
             return 0.0
         if self.name in FAILING:
-            return self._beside(unseen_of_nodes(self.world))
+            return self._beside(unseen_of_nodes(self.world, "specificity" in self.name))
         units = self.world.samples / self.world.group * (1 / 3 if self.name == BRANCH else 1)  # of 3 branches
         return self._beside((1 - 0.05 ** (1 / units)) * (self.name in SHARES))
 
@@ -302,15 +302,19 @@ class Cell:
 
 
 @cache
-def unseen_of_nodes(world: World) -> float:
+def unseen_of_nodes(world: World, elsewhere: bool) -> float:
     """How far a mean over the nodes may be below 1 if 5 % of draws are all right, in the median draw."""
     found = []
     for seed in range(200):
         _, of, _ = world.draw(np.random.default_rng((WORLDS.index(world), seed)))
         lines = TREE.ancestors[TREE.leaves[torch.from_numpy(of)], 1:].numpy()
-        counts = np.bincount(lines.reshape(-1), minlength=TREE.num_nodes)
-        units = np.arange(len(of)) // world.group
-        weights = np.bincount(units, (1 / counts[lines]).sum(axis=1)) / (counts > 0).sum()
+        counts, nodes = np.bincount(lines.reshape(-1), minlength=TREE.num_nodes), len(np.unique(lines))
+        loss = (1 / counts[lines]).sum(axis=1)
+        if elsewhere:  # the path of another branch that costs most
+            paths = TREE.ancestors[TREE.leaves, 1:].numpy()
+            costs = np.where(counts > 0, 1 / np.maximum(len(of) - counts, 1), 0.0)[paths].sum(axis=1)
+            loss = np.where(lines[:, :1] != paths[:, 0], costs, 0.0).max(axis=1)
+        weights = np.bincount(np.arange(len(of)) // world.group, loss) / nodes
         found.append(largest_unseen(weights, 0.05))
     return float(np.median(found))
 
