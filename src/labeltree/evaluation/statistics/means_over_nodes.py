@@ -57,6 +57,7 @@ class MeanOverNodes:
         self._sums, self._known = np.zeros((2, blocks))
         self._wrong, self._right = np.zeros((2, groups))
         self._most_wrong, self._most_right = np.zeros((2, groups))
+        self._sides = (0, self._wrong, self._most_wrong), (1, self._right, self._most_right)
         self._depth = depth
         self._total = self.count = 0.0
         self._graded = False
@@ -81,14 +82,13 @@ class MeanOverNodes:
         self.count += float(each.sum())
         self._graded = self._graded or not shares or any(share.graded for share in shares)
         for share in shares:
-            of_case = each / np.maximum(share.counted.sum(axis=1), 1) / len(shares)
-            wrong, right = (of_case * (np.abs(share.value - of) <= SAME) for of in (0, 1))
-            self._wrong += share.counted.T @ wrong
-            self._right += share.counted.T @ right
-            if self._depth < np.inf:
-                counted = np.asarray(share.counted)
-                self._most_wrong = np.maximum(self._most_wrong, (counted * wrong[:, None]).max(axis=0))
-                self._most_right = np.maximum(self._most_right, (counted * right[:, None]).max(axis=0))
+            for side, sums, most in self._sides:
+                rows = np.flatnonzero(np.abs(share.value - side) <= SAME)
+                counted = share.counted[rows]
+                of_case = each[rows] / np.maximum(counted.sum(axis=1), 1) / len(shares)
+                sums += counted.T @ of_case
+                if self._depth < np.inf and len(rows):
+                    np.maximum(most, (np.asarray(counted) * of_case[:, None]).max(axis=0), out=most)
 
     def add_mean(self, other: MeanOverNodes) -> None:
         """Add a metric that is itself a mean; ignored if that mean is not defined."""
