@@ -63,7 +63,7 @@ class OfJackknife(MeanOverNodes):
 class JackknifeAlone(NodeIntervals):
     """The intervals without what the jackknife cannot see."""
 
-    def _means(self, depth: float = np.inf) -> list[MeanOverNodes]:
+    def _means(self) -> list[MeanOverNodes]:
         blocks = block_counts(self.units.count).shape[1]
         return [OfJackknife(self.units.count, blocks) for _ in range(self.taxonomy.max_depth + 1)]
 

@@ -162,11 +162,16 @@ def test_where_all_cases_agree_the_mean_has_the_exact_interval() -> None:
 
 def test_a_case_is_wrong_in_as_many_nodes_as_a_path_has() -> None:
     """Four nodes that each of ten cases is no sample of: one false answer is false at one of them."""
-    for depth, at_once in ((np.inf, 4), (4, 4), (2, 2), (1, 1)):
+    cases = np.ones((4, 10), dtype=bool)
+    for depth, on_path, at_once in ((4, True, 4), (2, True, 2), (1, True, 1), (1, False, 4)):
         mean = MeanOverNodes(10, 10, depth)
-        mean.add(np.ones(4), np.ones((4, 10)), [Share(np.ones(4), np.ones((4, 10), dtype=bool))])
+        mean.add(np.ones(4), np.ones((4, 10)), [Share(np.ones(4), cases, on_path=on_path)])
         low = mean.interval(Resampling(10))[0]
         assert low == pytest.approx(1 - at_once / 4 * (1 - 0.025 ** (1 / 10)))
+    both = MeanOverNodes(10, 10)  # balanced accuracy: a wrong answer counts in both of its shares
+    both.add(np.ones(4), np.ones((4, 10)), [Share(np.ones(4), cases), Share(np.ones(4), cases, on_path=True)])
+    low = both.interval(Resampling(10))[0]
+    assert low == pytest.approx(1 - (4 + 1) / 8 * (1 - 0.025 ** (1 / 10)))
 
 
 def test_a_mean_of_graded_numbers_is_widened_only_where_all_agree() -> None:

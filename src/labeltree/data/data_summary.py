@@ -242,7 +242,7 @@ def check_held_out_labels(source: Source, summary: DataSummary) -> None:
     counts = " and ".join(
         f"{part.samples:,} {'validation' if name == 'val' else name}" for name, part in held.items()
     )
-    named = ", ".join(f'"{column}"' for column in columns[:-1]) or "..."
+    named = ", ".join(f'"{column}"' for column in columns[:-1]) or '"COLUMN"'
     others = f"name label columns that are filled (--table.label_columns '[{named}]'), " if columns else ""
     raise DataError(
         f"only {with_class:,} of {every:,} samples have a label of a class{last}, and none of the {counts} "

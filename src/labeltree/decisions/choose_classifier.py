@@ -38,7 +38,7 @@ CLASSIFIER_WORDS: dict[ClassifierKind, str] = {
     "lda": "a linear discriminant analysis on the features",
     "probe": "a linear probe on the features",
     "own": "the classifier that was trained with the encoder",
-    "each-fold": "the classifier that each fold chose by its own validation samples",
+    "each-fold": "the classifier that each fold chose for itself",
 }
 """The words for each classifier in a sentence; ties go to the first, the simplest."""
 
@@ -98,16 +98,24 @@ class ChosenClassifier:
             asked, offered, features = first.asked, (*first.offered, "each-fold"), first.features
             return cls("each-fold", asked, {}, samples, offered, features=features, by_fold=names)
 
+        chosen = [choice for choice in choices if choice.samples]
+
         def mean(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
-            weights = [choice.samples / max(samples, 1) for choice in choices]
+            """Over the validation samples of all folds that have some."""
+            weights = [choice.samples / samples for choice in chosen]
             return {
-                name: sum(of.get(name, 0.0) * weight for of, weight in zip(scores, weights, strict=True))
-                for name in scores[0]
+                name: sum(of[name] * weight for of, weight in zip(scores, weights, strict=True))
+                for name in (scores[0] if scores else ())
+                if all(name in of for of in scores)
             }
 
-        accuracies = mean([choice.accuracies for choice in choices])
-        f1 = mean([choice.hierarchical_f1 for choice in choices])
-        return replace(choices[0], accuracies=accuracies, hierarchical_f1=f1, samples=samples)
+        return replace(
+            choices[0],
+            accuracies=mean([choice.accuracies for choice in chosen]),
+            hierarchical_f1=mean([choice.hierarchical_f1 for choice in chosen]),
+            samples=samples,
+            one_class=bool(chosen) and all(choice.one_class for choice in chosen),
+        )
 
     @property
     def sentence(self) -> str:

@@ -270,18 +270,24 @@ def _numbers(pooled: Outcomes, resampling: Resampling | None) -> dict[Key, Numbe
     rows, nodes = torch.arange(len(pooled)), torch.from_numpy(pooled.nodes)
     units = ResamplingUnits(resampling, rows.numpy() if pooled.units is None else pooled.units)
     names = {f"{number}": key for number, key in enumerate(pooled.values)}
-    columns = [
-        Column(
-            name,
-            torch.from_numpy(pooled.values[key]),
-            rows,
-            weights=None if key not in pooled.weights else torch.from_numpy(pooled.weights[key]),
-            share=key not in pooled.no_share,
-            among=key in pooled.among,
-            without=pooled.without.get(key),
+    columns = []
+    for name, key in names.items():
+        of_classes = key in pooled.classes and key not in pooled.folds and key not in pooled.among
+        weighted = key in pooled.weights and not of_classes
+        columns.append(
+            Column(
+                name,
+                torch.from_numpy(pooled.values[key]),
+                rows,
+                kind=None if of_classes else "scores",
+                weights=torch.from_numpy(pooled.weights[key]) if weighted else None,
+                labels=torch.from_numpy(pooled.classes[key]) if of_classes else None,
+                share=key not in pooled.no_share,
+                balanced=name if of_classes else "",
+                among=key in pooled.among,
+                without=pooled.without.get(key),
+            )
         )
-        for name, key in names.items()
-    ]
     numbers = {
         names[place.name]: number
         for place, number in estimate(columns, rows, units, nodes, pooled.taxonomy).items()

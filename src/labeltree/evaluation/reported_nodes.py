@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 
+_OF_OTHERS = ("specificity", "npv")  # rates in which a case counts at many nodes that it is no sample of
 MOST_PROBABILITIES = 2**22
 """Maximum number of probabilities (samples × classes) to keep, 32 MB; with more, AUROC cannot be compared."""
 
@@ -211,8 +212,17 @@ class NodeIntervals:
         for name, drawn_values in means.items():
             self._put_means(name, drawn_values)
 
-    def add_rates(self, prefix: str, nodes: CountedNodes, counted: Mapping[str, NDArray[np.bool_]]) -> None:
+    def add_rates(
+        self,
+        prefix: str,
+        nodes: CountedNodes,
+        counted: Mapping[str, NDArray[np.bool_]],
+        *,
+        answers: bool = True,
+    ) -> None:
         """Add the intervals of the rates (sensitivity …) in `counted`, named with the `prefix`.
+
+        One answer a case is false along one path; without `answers`, a case may be taken for every node.
 
         A share of cases has its exact interval, see `proportion_interval`; balanced accuracy, no share,
         and means over nodes have those of draws and of a jackknife.
@@ -221,9 +231,7 @@ class NodeIntervals:
         if resampling is None:
             return
         names = [name.removeprefix(prefix) for name in counted]
-        # a false answer is one at the nodes of a path, of the many that a case is no sample of
-        depths = dict.fromkeys(("specificity", "npv", "balanced_accuracy"), self.taxonomy.max_depth)
-        means = {name: self._means(depths.get(name, np.inf)) for name in names}
+        means = {name: self._means() for name in names}
         for rows, block in nodes.blocks():
             here = np.arange(rows.start, rows.stop)
             matrix = block.prepared()
@@ -233,7 +241,10 @@ class NodeIntervals:
             left = {name: np.where(uncounted, np.nan, of_rate) for name, of_rate in left.items()}
             parts = block.shares()
             exact = {name: _exact(*of_name, resampling.confidence) for name, of_name in parts.items()}
-            shares = {name: [Share(values[name][:, 0], of[1] > 0)] for name, of in parts.items()}
+            shares = {
+                name: [Share(values[name][:, 0], of[1] > 0, on_path=answers and name in _OF_OTHERS)]
+                for name, of in parts.items()
+            }
             shares["balanced_accuracy"] = shares["sensitivity"] + shares["specificity"]
             draws = {name: np.empty((len(here), resampling.resamples)) for name in names if name not in exact}
             for part, counts in resampling.batches(count):
@@ -250,10 +261,11 @@ class NodeIntervals:
         for name, of_name in means.items():
             self._put_means(f"{prefix}{name}", of_name)
 
-    def _means(self, depth: float = np.inf) -> list[MeanOverNodes]:
-        """Empty means over all nodes, then over the nodes of each depth; `depth` as for `MeanOverNodes`."""
+    def _means(self) -> list[MeanOverNodes]:
+        """Empty means over all nodes, then over the nodes of each depth."""
         blocks = block_counts(self.units.count).shape[1]
-        return [MeanOverNodes(self.units.count, blocks, depth) for _ in range(self.taxonomy.max_depth + 1)]
+        longest = int(self.taxonomy.ancestor_count.max()) - 1  # of a DAG, all ancestors
+        return [MeanOverNodes(self.units.count, blocks, longest) for _ in range(self.taxonomy.max_depth + 1)]
 
     def _take(
         self, name: str, metrics: _Metrics, means: list[MeanOverNodes], counted: NDArray[np.bool_]
@@ -275,7 +287,8 @@ class NodeIntervals:
         depth, chosen = self.taxonomy.depth.numpy()[nodes], counted[nodes]
         for level, mean in enumerate(means):
             kept = chosen & (depth == level) if level else chosen
-            of_kept = [Share(of.value[known][kept], of.counted[known][kept], of.graded) for of in shares]
+            rows = known[kept]
+            of_kept = [of._replace(value=of.value[rows], counted=of.counted[rows]) for of in shares]
             mean.add(value[kept], left[kept], of_kept)
 
     def _put_means(self, name: str, means: list[MeanOverNodes]) -> None:

@@ -45,7 +45,7 @@ def standard_scores(recall_ks: Sequence[int] = EvaluationSettings.recall_ks) -> 
         "posterior": (*_OF_THE_TREE, *searched, *_WHOLE_RANKINGS, "ap_at_depth_1"),
         "predictions": own,
         "aspects": tuple(f"aspect_{name}" for name in (*_ANSWERS, *searched, *own, *coarsest)),
-        **dict.fromkeys(tuple(PREFIX), ("accuracy at depth 1",)),
+        **dict.fromkeys([kind for kind in PREFIX if kind != "each-fold"], ("accuracy at depth 1",)),
     }
 
 

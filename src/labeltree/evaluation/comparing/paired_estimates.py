@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from labeltree.evaluation.outcomes import Key, Outcomes, renumber_nodes
 from labeltree.evaluation.statistics import (
     Bootstrap,
     GroupSums,
+    Interval,
     JointJackknife,
     across_runs,
     mcnemar,
@@ -447,6 +449,7 @@ class PairedEstimates:
         sd = np.full_like(low, np.nan)
         if len(runs) > 1:
             groups = bootstrap.groups(contrast)
+            error = _whole_error(bootstrap, intervals, self.confidence)
             parts = across_runs(intervals.value, [single], error, groups, confidence=self.confidence)
             low, high, error, sd = parts.low, parts.high, parts.error, single.std(axis=0, ddof=1)
         if not isinstance(bootstrap, Bootstrap):
@@ -486,7 +489,8 @@ class PairedEstimates:
             test = ["jackknife" if single else "runs and samples"] * len(low)
             spread = [bootstrap.ratios[runs], bootstrap.ratios[base]]
             groups = bootstrap.groups(contrast)
-            parts = across_runs(intervals.value, spread, intervals.error, groups, confidence=self.confidence)
+            error = _whole_error(bootstrap, intervals, self.confidence)
+            parts = across_runs(intervals.value, spread, error, groups, confidence=self.confidence)
             p = parts.p
             if not single:
                 low, high = parts.low, parts.high
@@ -566,6 +570,14 @@ def _stacked(runs: Sequence[Outcomes], keys: Sequence[Key]) -> tuple[Floats, Flo
             if key in run.weights:
                 weights[:, place, column] = run.weights[key]
     return values, weights
+
+
+def _whole_error(bootstrap: _Uncertainty, found: Interval, confidence: float) -> Floats:
+    """The standard error `(m,)` of the samples; of means over classes with what their classes may hide."""
+    if not isinstance(bootstrap, MeansOverNodes):
+        return found.error
+    reach: Floats = np.maximum(found.value - found.low, found.high - found.value)
+    return np.fmax(found.error, reach / NormalDist().inv_cdf((1 + confidence) / 2))
 
 
 def _is_mean_over_classes(runs: Sequence[Outcomes], key: Key) -> bool:

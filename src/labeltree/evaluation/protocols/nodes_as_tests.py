@@ -344,7 +344,7 @@ def _judge(
         said = decided_nodes(predicted, *of_groups)
         intervals.add_rates("decision_", said, with_prefix("decision_", counted))
         said = nodes_at(thresholds, test.values, *of_groups, classes=classes)
-        intervals.add_rates("point_", said, with_prefix("point_", counted))
+        intervals.add_rates("point_", said, with_prefix("point_", counted), answers=False)
     result.by_node["point_threshold"] = nodes.named(thresholds)
     result.by_node["positives"] = nodes.named(nodes.positives.double())
     result.by_node["negatives"] = nodes.named(nodes.negatives.double())

@@ -25,11 +25,14 @@ class Share(NamedTuple):
         value: `(b,)` the shares.
         counted: `(b, G)` which groups have a case of it: bool, or a sparse matrix of 0 and 1.
         graded: Whether cases are more or less right, as in AUROC, rather than right or wrong.
+        on_path: Whether a case is wrong at no more nodes than a path has, of the many at which it counts: a
+            false answer is false along one path.
     """
 
     value: Floats
     counted: NDArray[np.bool_] | csr_array
     graded: bool = False
+    on_path: bool = False
 
 
 class MeanOverNodes:
@@ -46,19 +49,17 @@ class MeanOverNodes:
     Args:
         groups: G, number of groups.
         blocks: B, number of blocks.
-        depth: In how many nodes at most one case can be wrong, where it counts in many: an answer is false
-            at the nodes of one path.
+        depth: Most nodes below the root of a path.
 
     Attributes:
         count: Number of nodes, or the sum of their weights.
     """
 
-    def __init__(self, groups: int, blocks: int, depth: float = np.inf) -> None:
+    def __init__(self, groups: int, blocks: int, depth: int = 1) -> None:
         self._sums, self._known = np.zeros((2, blocks))
-        self._wrong, self._right = np.zeros((2, groups))
-        self._most_wrong, self._most_right = np.zeros((2, groups))
-        self._sides = (0, self._wrong, self._most_wrong), (1, self._right, self._most_right)
         self._depth = depth
+        # what a mean loses by each group, and gains: by all its nodes; on a path by all, and by one at most
+        self._lost, self._gained = np.zeros((2, 3, groups))
         self._total = self.count = 0.0
         self._graded = False
 
@@ -82,13 +83,13 @@ class MeanOverNodes:
         self.count += float(each.sum())
         self._graded = self._graded or not shares or any(share.graded for share in shares)
         for share in shares:
-            for side, sums, most in self._sides:
+            for side, sums in ((1, self._lost), (0, self._gained)):
                 rows = np.flatnonzero(np.abs(share.value - side) <= SAME)
                 counted = share.counted[rows]
                 of_case = each[rows] / np.maximum(counted.sum(axis=1), 1) / len(shares)
-                sums += counted.T @ of_case
-                if self._depth < np.inf and len(rows):
-                    np.maximum(most, (np.asarray(counted) * of_case[:, None]).max(axis=0), out=most)
+                sums[int(share.on_path)] += counted.T @ of_case
+                if share.on_path and len(rows):
+                    np.maximum(sums[2], (np.asarray(counted) * of_case[:, None]).max(axis=0), out=sums[2])
 
     def add_mean(self, other: MeanOverNodes) -> None:
         """Add a metric that is itself a mean; ignored if that mean is not defined."""
@@ -96,8 +97,8 @@ class MeanOverNodes:
             graded = self._graded
             self.add(np.array([other.value]), other.left[None], [])
             self._graded = graded or other._graded
-            self._wrong += other._wrong / other.count
-            self._right += other._right / other.count
+            self._lost[0] += other.unseen[0]
+            self._gained[0] += other.unseen[1]
 
     @property
     def value(self) -> float:
@@ -115,11 +116,11 @@ class MeanOverNodes:
 
         Of nodes whose cases are all right, or all wrong; 0 for other groups.
         """
-        right, wrong, count = self._right, self._wrong, max(self.count, 1e-300)
-        if self._depth < np.inf:
-            right = np.minimum(right, self._depth * self._most_right)
-            wrong = np.minimum(wrong, self._depth * self._most_wrong)
-        return right / count, wrong / count
+        lost, gained = (
+            (plain + np.minimum(path, self._depth * most)) / max(self.count, 1e-300)
+            for plain, path, most in (self._lost, self._gained)
+        )
+        return lost, gained
 
     @property
     def graded(self) -> bool:
@@ -138,7 +139,7 @@ class MeanOverNodes:
         """
         if resampling is None or not self.count:
             return np.nan, np.nan, np.nan
-        known = float(len(self._right)) if groups is None else groups
+        known = float(self._lost.shape[1]) if groups is None else groups
         of_mean = self.value, self.left, known, *self.unseen
         return widened_interval(*of_mean, resampling.confidence, self._graded, lowest)
 
