@@ -245,6 +245,30 @@ def test_each_fold_answers_with_what_it_chose(taxonomy: Taxonomy, asked: tuple[A
     assert one or shares["fold by fold"].value != pytest.approx(right.mean())
 
 
+def test_class_means_of_folds_have_the_interval_that_comparisons_have(taxonomy: Taxonomy) -> None:
+    """Means over classes, of which some have few samples that are all right."""
+    folds = []
+    for number in range(3):
+        table = make_table(taxonomy, noise=0.4)
+        third = table.instances // 2 % 3  # type: ignore[operator]
+        split = np.where(third == number, "test", np.where(third == (number + 1) % 3, "val", "train"))
+        rare = taxonomy.leaves[: taxonomy.num_leaves // 3]
+        kept = ~(torch.isin(table.nodes, rare) & (table.instances // 2 % 12 > 2))  # type: ignore[operator]
+        table = replace(table, split=split).rows(kept)
+        settings = EvaluationSettings(resamples=100, classifier="probe", protocols=("knn",))
+        folds.append(evaluate(table, taxonomy, settings=settings))
+    pooled = pool_folds(folds, [each.outcomes[each.name] for each in folds])
+    outcomes = pooled.outcomes[pooled.name]
+    names = [name for role, name in outcomes.classes if role == "knn"]
+    assert names
+    found = compare({"a": outcomes}, metrics=["knn.*"], resamples=20)
+    shown = pooled.main.protocols["knn"]
+    for name in names:
+        estimate = found.metric(name).estimates["a"]
+        assert shown.scores[name] == pytest.approx(estimate.value)
+        assert shown.intervals[name] == pytest.approx((estimate.low, estimate.high))
+
+
 def test_protocols_of_folds(folds: list[EvaluationResult], taxonomy: Taxonomy) -> None:
     outcomes = [each.outcomes[each.name] for each in folds]
     protocols = pool_folds(folds, outcomes).main.protocols

@@ -341,6 +341,12 @@ def test_intervals_of_class_means_say_what_classes_that_agree_may_hide(tree: Tax
     seen = compare({"a": first}, metrics=["knn.*"], resamples=20).metric("balanced_top1").estimates["a"]
     assert (seen.low, seen.high) == (a.low, a.high)
     assert difference.test == "sign flips"
+    # three seeds that answer alike know no more of what the classes hide, and their test says so
+    several = compare({"a": [first] * 3, "b": [second] * 3}, metrics=["knn.*"], resamples=20)
+    of_seeds = several.metric("balanced_top1")
+    assert of_seeds.estimates["a"].high - of_seeds.estimates["a"].low > 0.9 * (a.high - a.low)
+    assert of_seeds.differences["b"].low < difference.value - lower
+    assert of_seeds.differences["b"].p > 0.05
 
 
 def test_classes_of_different_bands_are_in_no_mean_over_bands(tree: Taxonomy) -> None:
