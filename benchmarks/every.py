@@ -32,6 +32,8 @@ SCRIPTS = (
     "paired_difference",
     "proportions",
     "worst_stratum",
+    "means_over_nodes",
+    "pooled_folds",
     "evaluation",
     "ridge_sums",
     "sampler",

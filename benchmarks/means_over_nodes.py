@@ -152,7 +152,7 @@ def rows(world: World, repetitions: int) -> tuple[list[Row], list[tuple[int, int
 
 def measure(size: Size) -> Results:
     """A row for each number of each world."""
-    repetitions = choose(size, full=1000, short=300, tiny=4)
+    repetitions = choose(size, full=1000, short=30, tiny=4)
     worlds = choose(size, full=WORLDS, short=WORLDS, tiny=WORLDS[:2])
     parts = [rows(world, repetitions) for world in worlds]
     held = [each for _, of in parts for each in of]

@@ -69,7 +69,7 @@ def rows(world: World, number: int, repetitions: int) -> tuple[list[Row], list[t
 
 def measure(size: Size) -> Results:
     """A row for each number of each world."""
-    repetitions = choose(size, full=400, short=100, tiny=3)
+    repetitions = choose(size, full=400, short=20, tiny=3)
     worlds = choose(size, full=WORLDS, short=WORLDS[:1], tiny=WORLDS[:1])
     parts = [rows(world, number, repetitions) for number, world in enumerate(worlds)]
     held = [each for _, of in parts for each in of]

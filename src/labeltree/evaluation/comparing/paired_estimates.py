@@ -572,12 +572,12 @@ def _stacked(runs: Sequence[Outcomes], keys: Sequence[Key]) -> tuple[Floats, Flo
     return values, weights
 
 
-def _whole_error(bootstrap: _Uncertainty, found: Interval, confidence: float) -> Floats:
+def _whole_error(bootstrap: _Uncertainty, interval: Interval, confidence: float) -> Floats:
     """The standard error `(m,)` of the samples; of means over classes with what their classes may hide."""
     if not isinstance(bootstrap, MeansOverNodes):
-        return found.error
-    reach: Floats = np.maximum(found.value - found.low, found.high - found.value)
-    return np.fmax(found.error, reach / NormalDist().inv_cdf((1 + confidence) / 2))
+        return interval.error
+    reach: Floats = np.maximum(interval.value - interval.low, interval.high - interval.value)
+    return np.fmax(interval.error, reach / NormalDist().inv_cdf((1 + confidence) / 2))
 
 
 def _is_mean_over_classes(runs: Sequence[Outcomes], key: Key) -> bool:
