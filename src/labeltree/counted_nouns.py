@@ -19,5 +19,5 @@ def say_count(count: int, one: str, many: str | None = None) -> str:
 
 
 def say_list(words: Sequence[str]) -> str:
-    """Words as in a sentence: `1, 2 and 3`."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    """Words as in a sentence: `1, 2 and 3`; empty without any."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

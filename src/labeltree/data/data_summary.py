@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labeltree.counted_nouns import say_count
+from labeltree.counted_nouns import say_count, say_list
 from labeltree.data.doubtful_labels import warn_of_copies, warn_of_strays
 from labeltree.data.held_out_sizes import sizes_for_answers
 from labeltree.data.source import Source
@@ -239,8 +239,8 @@ def check_held_out_labels(source: Source, summary: DataSummary) -> None:
     every = sum(part.samples for part in summary.splits.values())
     columns = source.columns.get("labels", ())
     last = f" (column '{columns[-1]}')" if columns else ""
-    counts = " and ".join(
-        f"{part.samples:,} {'validation' if name == 'val' else name}" for name, part in held.items()
+    counts = say_list(
+        [f"{part.samples:,} {'validation' if name == 'val' else name}" for name, part in held.items()]
     )
     named = ", ".join(f'"{column}"' for column in columns[:-1]) or '"COLUMN"'
     others = f"name label columns that are filled (--table.label_columns '[{named}]'), " if columns else ""
@@ -324,7 +324,7 @@ def _warn_of_answers(splits: Mapping[str, SplitSummary], own: Collection[str]) -
         return []
     most = max(missing.values())
     needs = [f"{what} ({size})" for what, size in missing.items()]
-    listed = ", ".join(needs[:-1]) + " and " * (len(needs) > 1) + needs[-1]
+    listed = say_list(needs)
     share = math.ceil(100 * most / (count + rest)) / 100
     remedy = f"about --{name} {share:g} holds out enough" if share <= _LARGEST_SHARE else "label more samples"
     remedy = f"mark more samples as '{name}' in the data" if name in own else remedy

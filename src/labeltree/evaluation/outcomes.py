@@ -163,6 +163,10 @@ class Outcomes:
         """The statistics that are parts of a metric; empty if the metric is a mean over samples."""
         return [each for each in self.statistics.get(key[0], ()) if key[1] in each.names]
 
+    def is_mean_over_classes(self, key: Key) -> bool:
+        """Whether a metric is a mean of class means, and not of folds or of a search among the samples."""
+        return key in self.classes and key not in self.folds and key not in self.among
+
     def counted(self, key: Key) -> NDArray[np.bool_]:
         """Mask `(n,)` of the samples that count in a metric."""
         if key in self.values:

@@ -272,7 +272,7 @@ def _numbers(pooled: Outcomes, resampling: Resampling | None) -> dict[Key, Numbe
     names = {f"{number}": key for number, key in enumerate(pooled.values)}
     columns = []
     for name, key in names.items():
-        of_classes = key in pooled.classes and key not in pooled.folds and key not in pooled.among
+        of_classes = pooled.is_mean_over_classes(key)
         weighted = key in pooled.weights and not of_classes
         columns.append(
             Column(

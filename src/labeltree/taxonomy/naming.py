@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from labeltree.counted_nouns import say_list
 from labeltree.errors import TaxonomyError
 
 __all__ = [
@@ -245,7 +246,7 @@ def some(names: Iterable[str], limit: int = 5) -> str:
     shown = [repr(name) for name in names[:limit]]
     if len(names) > limit:
         return f"{', '.join(shown)} and {len(names) - limit} more"
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]])) if shown else ""
+    return say_list(shown)
 
 
 def near_names(name: str, names: Iterable[str]) -> list[str]:

@@ -25,9 +25,9 @@ from labeltree.evaluation.statistics import (
     mean_of_parts,
     sign_flip_test,
 )
-from labeltree.evaluation.statistics.interval_ends import Floats, divided
+from labeltree.evaluation.statistics.interval_ends import Floats
 from labeltree.evaluation.statistics.jackknife import block_counts
-from labeltree.evaluation.statistics.means_over_nodes import MeanOverNodes, MeansOverNodes, Share
+from labeltree.evaluation.statistics.means_over_nodes import MeanOverNodes, MeansOverNodes
 from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks
 from labeltree.evaluation.statistics.sampling_units import join_groups
 from labeltree.evaluation.statistics.search_jackknife import BlockEffects, SearchJackknife
@@ -306,7 +306,9 @@ class PairedEstimates:
                 by_key |= zip(several, self._measure_joint(drawn, several, place), strict=True)
                 continue
             searched = [key for key in several if any(key in run.among for run in drawn)]
-            of_classes = [key for key in several if _is_mean_over_classes(drawn, key)]
+            of_classes = [
+                key for key in several if all(r.is_mean_over_classes(key) for r in drawn if key in r.values)
+            ]
             plain = [key for key in several if key not in searched and key not in of_classes]
             if plain:
                 by_key |= zip(plain, self._measure_means(drawn, plain, place), strict=True)
@@ -580,12 +582,6 @@ def _whole_error(bootstrap: _Uncertainty, interval: Interval, confidence: float)
     return np.fmax(interval.error, reach / NormalDist().inv_cdf((1 + confidence) / 2))
 
 
-def _is_mean_over_classes(runs: Sequence[Outcomes], key: Key) -> bool:
-    """Whether a metric is a mean of class means in all runs that have it, and not of folds or searches."""
-    having = [run for run in runs if key in run.values]
-    return all(key in run.classes and key not in run.folds and key not in run.among for run in having)
-
-
 def _class_means(runs: Sequence[Outcomes], keys: Sequence[Key]) -> MeansOverNodes:
     """Metrics as means over classes, without the same blocks of samples in all runs."""
     units = runs[0].units
@@ -601,17 +597,12 @@ def _class_means(runs: Sequence[Outcomes], keys: Sequence[Key]) -> MeansOverNode
             known = np.flatnonzero(run.counted(key) & (run.classes[key] >= 0))
             classes, index = np.unique(run.classes[key][known], return_inverse=True)
             values, at = run.values[key][known], (index.reshape(-1), group[known])
-            shape = len(classes), count
-            ones = np.ones(len(known))
+            shape, ones = (len(classes), count), np.ones(len(known))
             hits, sizes = (csr_array(coo_array((of, at), shape=shape)) for of in (values, ones))
-            value = hits.sum(axis=1) / sizes.sum(axis=1)
-            share = key not in run.no_share
-            graded = not bool(np.isin(values, (0.0, 1.0)).all())
-            counted = csr_array((sizes > 0).astype(np.float64))
-            left = divided(np.asarray(hits @ without), np.asarray(sizes @ without))
-            means[place][column].add(value, left, [Share(value, counted, graded)] if share else [])
+            share, graded = key not in run.no_share, not bool(np.isin(values, (0.0, 1.0)).all())
+            means[place][column].add_sums(hits, sizes, without, share=share, graded=graded)
             groups[place, column] = len(np.unique(group[known]))
-            lowest[column] = lowest[column] if share else -np.inf
+            lowest[column] = min(lowest[column], 0.0 if share else -np.inf)
     return MeansOverNodes(means, groups, lowest)
 
 

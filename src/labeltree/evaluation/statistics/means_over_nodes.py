@@ -13,7 +13,7 @@ from labeltree.evaluation.statistics.bootstrap import Resampling
 from labeltree.evaluation.statistics.interval_ends import SAME, Floats, Interval, divided
 from labeltree.evaluation.statistics.jackknife import jackknife
 
-__all__ = ["MeanOverNodes", "MeansOverNodes", "Share", "largest_unseen", "widened_interval"]
+__all__ = ["MeanOverNodes", "MeansOverNodes", "Share", "largest_unseen"]
 
 _FEWEST = 3  # degrees of freedom
 
@@ -53,6 +53,7 @@ class MeanOverNodes:
 
     Attributes:
         count: Number of nodes, or the sum of their weights.
+        graded: Whether cases are more or less right, in any of the nodes.
     """
 
     def __init__(self, groups: int, blocks: int, depth: int = 1) -> None:
@@ -61,7 +62,7 @@ class MeanOverNodes:
         # what a mean loses by each group, and gains: by all its nodes; on a path by all, and by one at most
         self._lost, self._gained = np.zeros((2, 3, groups))
         self._total = self.count = 0.0
-        self._graded = False
+        self.graded = False
 
     def add(
         self, value: Floats, left: Floats, shares: Sequence[Share], weights: Floats | None = None
@@ -81,7 +82,7 @@ class MeanOverNodes:
         self._known += each @ ~np.isnan(left)
         self._total += float(each @ value)
         self.count += float(each.sum())
-        self._graded = self._graded or not shares or any(share.graded for share in shares)
+        self.graded = self.graded or not shares or any(share.graded for share in shares)
         for share in shares:
             for side, sums in ((1, self._lost), (0, self._gained)):
                 rows = np.flatnonzero(np.abs(share.value - side) <= SAME)
@@ -91,12 +92,37 @@ class MeanOverNodes:
                 if share.on_path and len(rows):
                     np.maximum(sums[2], (np.asarray(counted) * of_case[:, None]).max(axis=0), out=sums[2])
 
+    def add_sums(
+        self,
+        sums: csr_array,
+        sizes: csr_array,
+        without: Floats,
+        *,
+        share: bool,
+        graded: bool,
+        weights: Floats | None = None,
+    ) -> None:
+        """Add metrics that are quotients of sums over samples.
+
+        Args:
+            sums: `(b, G)` sums of the values within each group.
+            sizes: `(b, G)` how much they weigh, with entries in the same places; no row is empty.
+            without: `(G, B)` how often each group counts without each block.
+            share: Whether the metrics lie between 0 and 1.
+            graded: Whether samples are more or less right.
+            weights: See `add`.
+        """
+        value = np.asarray(sums.sum(axis=1)) / np.asarray(sizes.sum(axis=1))
+        left = divided(np.asarray(sums @ without), np.asarray(sizes @ without))
+        counted = csr_array(((sizes.data > 0).astype(float), sizes.indices, sizes.indptr), shape=sizes.shape)
+        self.add(value, left, [Share(value, counted, graded)] if share else [], weights)
+
     def add_mean(self, other: MeanOverNodes) -> None:
         """Add a metric that is itself a mean; ignored if that mean is not defined."""
         if other.count:
-            graded = self._graded
+            graded = self.graded
             self.add(np.array([other.value]), other.left[None], [])
-            self._graded = graded or other._graded
+            self.graded = graded or other.graded
             self._lost[0] += other.unseen[0]
             self._gained[0] += other.unseen[1]
 
@@ -122,11 +148,6 @@ class MeanOverNodes:
         )
         return lost, gained
 
-    @property
-    def graded(self) -> bool:
-        """Whether cases are more or less right, in any of the nodes."""
-        return self._graded
-
     def interval(
         self, resampling: Resampling | None, groups: float | None = None, *, lowest: float = 0.0
     ) -> tuple[float, float, float]:
@@ -141,7 +162,7 @@ class MeanOverNodes:
             return np.nan, np.nan, np.nan
         known = float(self._lost.shape[1]) if groups is None else groups
         of_mean = self.value, self.left, known, *self.unseen
-        return widened_interval(*of_mean, resampling.confidence, self._graded, lowest)
+        return _widened_interval(*of_mean, resampling.confidence, self.graded, lowest)
 
 
 class MeansOverNodes:
@@ -193,11 +214,11 @@ class MeansOverNodes:
             lowest = float(self._lowest[number]) if (contrast[used] > 0).all() else -np.inf
             of_mean = float(value[number]), left, float(groups[number])
             unseen = np.concatenate(down), np.concatenate(up)
-            ends[:, number] = widened_interval(*of_mean, *unseen, confidence, graded, lowest)
+            ends[:, number] = _widened_interval(*of_mean, *unseen, confidence, graded, lowest)
         return Interval(value, *ends)
 
 
-def widened_interval(
+def _widened_interval(
     value: float,
     left: Floats,
     groups: float,

@@ -18,7 +18,7 @@ from labeltree.evaluation.statistics.interval_ends import (
     divided,
 )
 from labeltree.evaluation.statistics.jackknife import block_counts
-from labeltree.evaluation.statistics.means_over_nodes import MeanOverNodes, Share
+from labeltree.evaluation.statistics.means_over_nodes import MeanOverNodes
 from labeltree.evaluation.statistics.proportions import Clusters, proportion_interval
 
 __all__ = ["RatioColumns"]
@@ -117,7 +117,7 @@ class RatioColumns:
         clusters = Clusters.of(_rows(self.denominators), hits, sizes, count)
         exact = proportion_interval(value, outcomes, clusters, resampling.confidence)
         metrics = np.stack([exact.low, exact.high, exact.error])
-        averaged = self._mean_ends(value, present, share, resampling)
+        averaged = self._mean_ends(value, share, resampling)
         if not np.isnan(outcomes).any():
             return metrics, averaged
         skew = self._accelerations(value)
@@ -128,18 +128,18 @@ class RatioColumns:
             metrics[:, rows][:, other] = np.stack([interval.low, interval.high, interval.error])[:, other]
         return metrics, averaged
 
-    def _left_out(self) -> tuple[Integers, Integers, Floats]:
-        """Metric, group, and value of the metric without this group `(e,)`; NaN where nothing is left."""
+    def _left_out(self) -> tuple[Integers, Floats]:
+        """Metric of each entry, and its value without this group `(e,)`; NaN where nothing is left."""
         totals = _total(self.numerators), _total(self.denominators)
         metric = _rows(self.denominators)
         rest = totals[1][metric] - self.denominators.data
         left = divided(totals[0][metric] - self.numerators.data, np.where(rest > SAME, rest, 0.0))
-        return metric, self.denominators.indices.astype(np.int64), left
+        return metric, left
 
     def _accelerations(self, value: Floats) -> Floats:
         """Accelerations `(m,)` as in `jackknife_acceleration`; groups without an entry change nothing."""
         count, groups = self.numerators.shape
-        metric, _, left = self._left_out()
+        metric, left = self._left_out()
 
         def summed(weights: Floats) -> Floats:
             return np.bincount(metric, weights, minlength=count).astype(np.float64)
@@ -155,24 +155,20 @@ class RatioColumns:
         )
         return np.where(np.isnan(value), 0.0, np.nan_to_num(accelerations))
 
-    def _mean_ends(
-        self, value: Floats, present: csr_array, share: NDArray[np.bool_], resampling: Resampling
-    ) -> Floats:
+    def _mean_ends(self, value: Floats, share: NDArray[np.bool_], resampling: Resampling) -> Floats:
         """Intervals `(3, a)` of the means, see `MeanOverNodes`: draws see nothing where all cases agree."""
         groups = self.numerators.shape[1]
         without = block_counts(groups)
-        left = divided(self.numerators @ without, self.denominators @ without)
         ends = np.empty((3, self.means.shape[0]))
         for number in range(len(ends[0])):
             row = slice(self.means.indptr[number], self.means.indptr[number + 1])
-            here = self.means.indices[row]
-            known = ~np.isnan(value[here])
-            here, weights = here[known], self.means.data[row][known]
-            counted = present[here]
-            mean, shares = MeanOverNodes(groups, without.shape[1]), bool(share[here].all())
-            of = [Share(value[here], counted, bool(np.isnan(self.outcomes[here]).any()))] if shares else []
-            mean.add(value[here], left[here], of, weights)
-            counts = float((counted.sum(axis=0) > 0).sum())
+            known = ~np.isnan(value[self.means.indices[row]])
+            here, weights = self.means.indices[row][known], self.means.data[row][known]
+            sizes, shares = self.denominators[here], bool(share[here].all())
+            graded = bool(np.isnan(self.outcomes[here]).any())
+            mean = MeanOverNodes(groups, without.shape[1])
+            mean.add_sums(self.numerators[here], sizes, without, share=shares, graded=graded, weights=weights)
+            counts = float((_present(sizes).sum(axis=0) > 0).sum())
             ends[:, number] = mean.interval(resampling, counts, lowest=0.0 if shares else -np.inf)
         return ends
 
