@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeltree import workbooks
+from labeltree import text_tables, workbooks
 from labeltree.data import open_source
 from labeltree.data.streaming import stream_samples
 from labeltree.data.table_columns import DataTable, placed_batches, read_header
-from labeltree.data.table_forms import record_tables, text_tables
+from labeltree.data.table_forms import record_tables
 from labeltree.data.tables.multi_label import LabelEvidence
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy

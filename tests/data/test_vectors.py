@@ -99,6 +99,20 @@ def test_columns_of_numbers(tmp_path):
         assert open_source(tmp_path / "t.csv", vector_column=chosen).vectors.width == 3
 
 
+def test_numbered_columns_are_the_vectors_without_other_numbers(tmp_path):
+    """A patient's number is no measurement: it would tell which samples are of one patient."""
+    numbered = pd.DataFrame(np.arange(40.0).reshape(8, 5), columns=["f0", "f1", "f2", "f3", "f4"])
+    table = numbered.assign(label=LABELS, patient=range(8), age=3)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    source = open_source(tmp_path / "t.csv")
+    assert source.columns["vectors"] == ("f0", "f1", "f2", "f3", "f4")
+    assert any("columns that are not read: 'patient' and 'age'" in note for note in source.notes)
+    assert open_source(tmp_path / "t.csv", vector_column=["f*", "age"]).vectors.width == 6
+    many = table.assign(**dict.fromkeys(("sepal", "petal", "leaf", "stem"), 1.5))
+    many.to_csv(tmp_path / "many.csv", index=False)
+    assert open_source(tmp_path / "many.csv").vectors.width == 11  # the numbered are fewer than the others
+
+
 def test_numbers_beside_other_samples_are_not_the_samples(tmp_path):
     measured = FRAME.assign(label=LABELS)
     for column in ([f"{row}.jpg" for row in IDS], ["a long remark " * 9] * 8):

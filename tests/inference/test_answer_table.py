@@ -178,4 +178,4 @@ def test_that_no_answer_can_be_coarser_is_said(bar: float, said: bool) -> None:
     rule: Any = SimpleNamespace(bars=lambda promise, by_depth: torch.tensor([bar, 0.0]))
     decider: Any = None  # of which only costs are read
     sentence = _asked(rule, decider, AnswerOptions()).sentence
-    assert ("no answer is coarser than a class" in sentence) is said
+    assert ("no answer is coarser for being unsure" in sentence) is said

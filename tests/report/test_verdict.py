@@ -64,6 +64,17 @@ def test_the_margin_is_that_of_the_confidence_that_was_set() -> None:
     assert "give or take 20.3 points at 99" in wide
 
 
+def test_samples_of_few_groups_are_not_taken_for_independent() -> None:
+    table = replace(random_table(TREE, 8), features=None)
+    few = replace(table, groups=torch.arange(len(table)) % 4)
+    settings = EvaluationSettings(resamples=50, leave_group_out="never")
+    said = [
+        evaluation_verdict(evaluate(each, TREE, name="mine", settings=settings))[0] for each in (table, few)
+    ]
+    assert "interval " in said[0]
+    assert "exactly the right class (no interval: too few groups)" in said[1]
+
+
 def test_long_names_are_shortened_in_the_middle_of_a_sentence() -> None:
     long = "a shirt of " + "very " * 40 + "fine cloth"
     tree = Taxonomy.from_paths([("worn", long), ("worn", "dress"), ("feet", "boot"), ("feet", "sneaker")])

@@ -11,6 +11,7 @@ import torch
 
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.runs import EmbeddingTable
+from labeltree.runs.table_taxonomies import taxonomy_of_tables
 from labeltree.taxonomy import Taxonomy
 
 
@@ -165,8 +166,8 @@ def test_breadcrumbs_are_paths(taxonomy: Taxonomy, tmp_path: Path) -> None:
         ),
         ({"embeddings": np.eye(2), "kind": ["b", "b"]}, "'kind' holds names of the taxonomy"),
         (
-            {"label": ["a", "b"], **{f"d{i}": [0.5, 1.0] for i in range(12)}},
-            "has 'd0' to 'd11' (12 columns of numbers), 'label' (2 text); 'd0' to 'd11' are probably meant",
+            {"label": ["a", "b"], **{f"d{i}": [0.5, 1.0] for i in range(3)}},
+            "has 'label' (2 text), 'd0' (2 numbers), 'd1' (2 numbers), 'd2' (2 numbers)",
         ),
     ],
 )
@@ -176,6 +177,35 @@ def test_a_missing_column_is_looked_for(
     np.savez(tmp_path / "t.npz", **{k: np.asarray(v) for k, v in columns.items()})  # type: ignore[arg-type]
     with pytest.raises(DataError, match=re.escape(said)):
         EmbeddingTable.load(tmp_path / "t.npz", taxonomy)
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "csv.gz", "parquet"])
+def test_a_column_for_each_dimension(form: str, taxonomy: Taxonomy, tmp_path: Path) -> None:
+    rows = {"label": ["b", None, "a/x"], **{f"f{i}": [i, 0.5, -1.0] for i in (0, 10, 2, 1, 9)}}
+    frame = pd.DataFrame(rows | {"patient": [7, 8, 7], "age": [50, 51, 52], "split": ["test"] * 3})
+    path = tmp_path / f"t.{form}"
+    if form == "parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False, sep="\t" if form == "tsv" else ",")
+    table = EmbeddingTable.load(path, taxonomy, group_column="patient")
+    assert table.embeddings[0].tolist() == [0, 1, 2, 9, 10]
+    assert table.nodes.tolist() == [4, -1, 2]
+    assert table.groups is not None
+    assert table.groups[0] == table.groups[2] != table.groups[1]
+    assert sorted(table.attributes) == ["age", "patient"]
+    assert taxonomy_of_tables(path).names[1:] == ["b", "a", "x"]
+
+
+def test_a_text_table_of_embeddings_that_is_none(taxonomy: Taxonomy, tmp_path: Path) -> None:
+    for text, said in (
+        ("label,f0,f1,f2,f3\nb,1,,2,3\n", "row 0 holds NaN"),
+        ("label,f0,f1,f2,f3\nb,1,x,2,3\n", "no column 'embeddings'"),
+        ("label,f0,f1,f2,f3\nb,1\n", "line 2 has 2 cells where the header has 5"),
+    ):
+        (tmp_path / "t.csv").write_text(text, "utf-8")
+        with pytest.raises(DataError, match=said):
+            EmbeddingTable.load(tmp_path / "t.csv", taxonomy)
 
 
 def test_groups_of_another_column(taxonomy: Taxonomy, tmp_path: Path) -> None:

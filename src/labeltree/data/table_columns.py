@@ -19,13 +19,13 @@ import numpy as np
 
 from labeltree.data.biology.darwin_core_archive import is_archive, read_archive
 from labeltree.data.table_forms.record_tables import read_records
-from labeltree.data.table_forms.text_tables import TextTable
 from labeltree.errors import DataError
 from labeltree.file_kinds import PARQUET, RECORDS, SHEETS, TEXTS
 from labeltree.safe_files import Reader, read_parquet, stack_lists
 from labeltree.taxonomy.column_names import letters
 from labeltree.taxonomy.ranks import term_of
 from labeltree.text_files import PACKED, find_encoding, open_unpacked, split_packed
+from labeltree.text_tables import TextTable
 from labeltree.workbooks import read_sheet, sheet_names
 
 if TYPE_CHECKING:

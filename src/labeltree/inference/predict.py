@@ -141,10 +141,10 @@ class _Asked(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """A sentence if no answer can be coarser than a class; else an empty string."""
+        """A sentence if no answer is coarser than a class for being unsure; else an empty string."""
         if self.is_cut:
             return ""
-        return "Enough of them are answered right that no answer is coarser than a class, however unsure."
+        return "Enough of them are answered right that no answer is coarser for being unsure."
 
 
 def answer_with(

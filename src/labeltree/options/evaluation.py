@@ -241,7 +241,8 @@ class EvaluateOptions(EvaluationSettings, Options):
     embeddings: Annotated[
         Place | None,
         Option(
-            ".npz or .parquet with embeddings and labels or nodes, or a folder that 'labeltree embed' wrote",
+            ".npz, .parquet or .csv with embeddings and labels or nodes, or a folder that 'labeltree "
+            "embed' wrote",
             metavar="FILE",
         ),
     ] = None

@@ -18,6 +18,7 @@ from labeltree.report.other_taxonomy import OtherTaxonomy
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
 from labeltree.runs.table_taxonomies import taxonomy_beside, taxonomy_of_tables
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, load_taxonomy
+from labeltree.taxonomy.placeholders import placeholder_sentences
 
 __all__ = ["evaluate_embeddings"]
 
@@ -56,7 +57,11 @@ def _open_case(options: EvaluateOptions) -> EvaluationCase:
     cautions = list(said)
     if file is None and beside is None:
         said = [_say_made_of_labels(judge), *said]
-        cautions = [*cautions, *(said[:1] if judge.max_depth < 2 else [])]
+        cautions = [
+            *cautions,
+            *(said[:1] if judge.max_depth < 2 else []),
+            *_missing_names(judge, table),
+        ]
     return EvaluationCase(
         name=embeddings.stem,
         table=table,
@@ -98,6 +103,12 @@ def _folder_beside(embeddings: Path, *, corrected: bool) -> Path:
     if PartFolder(embeddings).exists():
         return embeddings.with_name(f"{embeddings.name}-evaluation")
     return embeddings.with_name(f"{embeddings.stem}-corrected") if corrected else embeddings.with_suffix("")
+
+
+def _missing_names(taxonomy: AnyTaxonomy, table: EmbeddingTable) -> list[str]:
+    """Sentences on classes whose names suggest that their samples have no label."""
+    remedy = "write an empty label for each of them"
+    return [f"{said[0].upper()}{said[1:]}." for said in placeholder_sentences(taxonomy, table.nodes, remedy)]
 
 
 def _say_made_of_labels(taxonomy: AnyTaxonomy) -> str:

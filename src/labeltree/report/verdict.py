@@ -38,14 +38,18 @@ def evaluation_verdict(
     few = f" Only {say_count(count, one)}: this is a rough figure." if count < FEW_CASES else ""
     good = (
         f"Of {say_count(count, f'test {one}')}, {percent(top1)} get{'s' * (count == 1)} exactly the right "
-        f"class ({_how_sure(main, count, result.settings.confidence)}).{few}"
+        f"class ({_how_sure(result, count)}).{few}"
     )
     return [good, *filter(None, [added_by_training(result, differences, shares=False), _mistakes(result)])]
 
 
-def _how_sure(main: MethodResult, count: int, confidence: float) -> str:
-    """The interval of the share of right answers, or half that for as many independent samples."""
+def _how_sure(result: EvaluationResult, count: int) -> str:
+    """The interval of the share of right answers, or half that for as many samples, if none is of a group."""
+    main, confidence = result.main, result.settings.confidence
     low, high = main.answer_interval("top1")
+    outcomes = result.outcomes.get(result.name)
+    if math.isnan(low) and outcomes is not None and outcomes.groups is not None:
+        return "no interval: too few groups" if result.settings.resamples else "no interval was asked for"
     if math.isnan(low):
         half = margin(main.answer_score("top1"), count, confidence)
         return f"give or take {half:.1f} points at {percent(confidence, 0)}"

@@ -377,9 +377,9 @@ class EmbeddingTable:
         each name is accepted too, and so are the usual names of vectors and labels; see `name_as_usual`.
 
         Args:
-            path: An `.npz` file, a `.parquet` file whose embedding columns are lists of numbers, or the
-                folder of such files that `labeltree embed --out FOLDER/` writes; rows without embeddings are
-                left out.
+            path: An `.npz`, `.parquet` or `.csv` file whose embeddings are an array, a column of lists of
+                numbers, or columns of numbers `f0`, `f1` …; or the folder of such files that
+                `labeltree embed --out FOLDER/` writes. Rows without embeddings are left out.
             taxonomy: Taxonomy to convert `labels` to nodes and to check nodes against.
             by_name: Whether labels and predictions must be names, because the numbers of nodes may be others
                 than those of `taxonomy`.

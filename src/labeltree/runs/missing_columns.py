@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,13 @@ import numpy as np
 
 from labeltree.errors import DataError
 from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy.column_names import numbered_columns
 from labeltree.taxonomy.naming import is_missing
 
 __all__ = ["no_embeddings", "no_group_column", "no_labels"]
 
 _MOST_COLUMNS = 12  # are listed one by one
-_FEWEST = 4  # numbered columns of numbers that are taken for the dimensions of a vector
 _TRIED = 200  # distinct values of a column that are looked up in the taxonomy
-_NUMBERED = re.compile(r"(.*?)(\d+)")
 _KINDS = {"f": "numbers", "i": "whole numbers", "u": "whole numbers", "b": "true or false", "U": "text"}
 
 
@@ -27,20 +25,12 @@ def no_embeddings(path: Path, columns: Mapping[str, Any]) -> DataError:
     """The error on a file without a column `embeddings`, which names what may be the vectors."""
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     vectors = {name: array for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "fiu"}
-    numbered = _find_numbered(arrays)
     say = ""
     if vectors:
         floats = {name: array for name, array in vectors.items() if array.dtype.kind == "f"} or vectors
         likely = max(floats, key=lambda name: floats[name].shape[1])
         say = f"; '{likely}' is probably meant: write it under the name 'embeddings'"
-    elif numbered:
-        prefix, names = max(numbered.items(), key=lambda item: len(item[1]))
-        say = (
-            f"; '{names[0]}' to '{names[-1]}' are probably meant, a column for each dimension: make them one "
-            f"column, with pandas df['embeddings'] = list(df.filter(regex=r'^{re.escape(prefix)}\\d+$')"
-            ".to_numpy()), and write it again"
-        )
-    return DataError(f"'{path}' has no column 'embeddings'; it has {_list_columns(arrays, numbered)}{say}")
+    return DataError(f"'{path}' has no column 'embeddings'; it has {_list_columns(arrays)}{say}")
 
 
 def no_labels(path: Path, columns: Mapping[str, Any], taxonomy: AnyTaxonomy | None) -> DataError:
@@ -55,8 +45,9 @@ def no_labels(path: Path, columns: Mapping[str, Any], taxonomy: AnyTaxonomy | No
     if shares:
         likely = max(shares, key=lambda name: shares[name])
         say = f"; '{likely}' holds names of the taxonomy: write it under the name 'labels'"
-    listed = _list_columns(arrays, _find_numbered(arrays))
-    return DataError(f"'{path}' has neither a column 'labels' nor 'nodes'; it has {listed}{say}")
+    return DataError(
+        f"'{path}' has neither a column 'labels' nor 'nodes'; it has {_list_columns(arrays)}{say}"
+    )
 
 
 def no_group_column(path: Path, columns: Mapping[str, Any], wanted: str) -> DataError:
@@ -67,29 +58,17 @@ def no_group_column(path: Path, columns: Mapping[str, Any], wanted: str) -> Data
         wanted.casefold(), {name.casefold(): name for name in able}, n=1, cutoff=0.6
     )
     say = f"; did you mean '{next(name for name in able if name.casefold() == near[0])}'?" if near else ""
-    numbered = _find_numbered({name: arrays[name] for name in able})
     return DataError(
         f"'{path}' has no column '{wanted}' to take the groups from; with one value a row it has "
-        f"{_list_columns({name: arrays[name] for name in able}, numbered) or 'none'}{say}"
+        f"{_list_columns({name: arrays[name] for name in able}) or 'none'}{say}"
     )
 
 
-def _find_numbered(arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, list[str]]:
-    """Columns of numbers whose names differ in a number at the end: prefix → names in the order of it."""
-    prefixes: dict[str, list[str]] = {}
-    for name, array in arrays.items():
-        match = _NUMBERED.fullmatch(name)
-        if match and array.ndim == 1 and array.dtype.kind in "fiu":
-            prefixes.setdefault(match[1], []).append(name)
-    return {
-        prefix: sorted(names, key=lambda name: int(name[len(prefix) :]))
-        for prefix, names in prefixes.items()
-        if len(names) >= _FEWEST
-    }
-
-
-def _list_columns(arrays: Mapping[str, np.ndarray[Any, Any]], numbered: Mapping[str, list[str]]) -> str:
+def _list_columns(arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
     """The columns with their shapes and kinds, those of one numbered family together."""
+    numbered = numbered_columns(
+        name for name, array in arrays.items() if array.ndim == 1 and array.dtype.kind in "fiu"
+    )
     together = {name for names in numbered.values() for name in names}
     parts = [
         f"'{names[0]}' to '{names[-1]}' ({len(names)} columns of numbers)" for names in numbered.values()

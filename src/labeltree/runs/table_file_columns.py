@@ -14,12 +14,11 @@ from labeltree.errors import DataError
 from labeltree.runs.unknown_labels import nodes_of_labels
 from labeltree.safe_files import Reader, read_arrays, read_parquet, stack_lists
 from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy.column_names import numbered_columns
+from labeltree.text_files import split_packed
+from labeltree.text_tables import TextTable
 
 _DIGESTS = ("encoder_digest", "taxonomy_digest")
-_CSV = (
-    "; of a CSV file read by pandas: np.savez('table.npz', embeddings=df[vectors].to_numpy(), "
-    "labels=df['label'].fillna('').to_numpy().astype(str))"
-)
 _HDF5 = (
     "; of HDF5 opened by h5py as f: np.savez('table.npz', embeddings=f['vectors'][:], "
     "labels=f['labels'].asstr()[:])"
@@ -29,14 +28,14 @@ _TENSORS = (
     "embeddings=t['vectors'].numpy(), labels=t['labels'])"
 )
 _CONVERSIONS = {
-    ".csv": _CSV,
-    ".tsv": _CSV,
     ".npy": "; of a pair: np.savez('table.npz', embeddings=np.load('X.npy'), labels=np.load('y.npy'))",
     ".h5": _HDF5,
     ".hdf5": _HDF5,
     ".pt": _TENSORS,
     ".pth": _TENSORS,
 }
+_TEXTS = (".csv", ".tsv")
+_NUMBERS = ("nodes", "node", "predictions", "instances")  # of texts
 _TABLE = Reader("an embeddings table", "write it again as .npz or .parquet")
 
 __all__ = [
@@ -128,15 +127,20 @@ def _check_nodes(path: Path, nodes: Tensor, taxonomy: AnyTaxonomy | None) -> Ten
 
 
 def read_columns(path: Path) -> dict[str, Any]:
-    """Read all columns of an `.npz` or `.parquet` file as arrays by name."""
+    """Read all columns of an `.npz`, `.parquet` or `.csv` file as arrays by name.
+
+    Of text, columns whose names differ in a number are numbers, where all cells are; NaN where one is empty.
+    """
     if path.suffix == ".npz":
         return {name: array[()] for name, array in read_arrays(path, _TABLE).items()}
     if path.suffix == ".parquet":
         return _read_parquet(path)
+    if split_packed(path)[0].lower() in _TEXTS:
+        return _read_text(path)
     advice = _CONVERSIONS.get(
         path.suffix.lower(), ", such as np.savez('table.npz', embeddings=vectors, labels=labels)"
     )
-    raise DataError(f"'{path}' cannot be read as an embeddings table: use .npz or .parquet{advice}")
+    raise DataError(f"'{path}' cannot be read as an embeddings table: use .npz, .parquet or .csv{advice}")
 
 
 def _read_parquet(path: Path) -> dict[str, Any]:
@@ -161,6 +165,27 @@ def _read_parquet(path: Path) -> dict[str, Any]:
         else:
             raw[name] = np.asarray(column.to_pylist(), dtype=object if column.null_count else None)
     return raw
+
+
+def _read_text(path: Path) -> dict[str, Any]:
+    try:
+        table = TextTable.at(path).read()
+    except (OSError, ValueError) as error:
+        raise DataError(f"'{path}' cannot be read as an embeddings table: {error}") from error
+    families = numbered_columns(table.column_names).values()
+    measured = {name for names in families for name in names}
+    columns = {
+        name: np.asarray(column.to_pylist(), dtype=object)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    for name in {*measured, *_NUMBERS} & set(columns):
+        try:
+            numbers = np.array([np.nan if text is None else text for text in columns[name]], np.float64)
+        except ValueError:
+            continue  # a text
+        whole = name in _NUMBERS and bool((numbers == np.floor(numbers)).all())
+        columns[name] = numbers.astype(np.int64) if whole else numbers
+    return columns
 
 
 def as_texts(path: Path, name: str, array: Any) -> np.ndarray[Any, Any]:

@@ -51,14 +51,15 @@ def _labels(path: Path) -> list[str]:
     """The labels of a file, in their order, without empty ones."""
     if not path.is_file():
         raise DataError(f"no embeddings at '{path}'")
-    if path.suffix.casefold() in (".txt", ".csv", ".tsv"):
+    is_text = path.suffix.casefold() in (".txt", ".csv", ".tsv")
+    given = {} if path.suffix.casefold() == ".txt" else read_columns(path)
+    columns = name_as_usual(given)
+    if is_text and not {"embeddings", "embedding"} & set(columns):
         raise DataError(
             f"'{path}' holds no embeddings. Of class names, 'labeltree taxonomy from-wordnet {typed(path)} "
             f"--out FILE' makes a taxonomy; of codes, 'labeltree taxonomy convert {typed(path)} FILE --form "
             "codes'"
         )
-    given = read_columns(path)
-    columns = name_as_usual(given)
     labels = columns.get("labels", columns.get("label"))
     if labels is None and not {"nodes", "node"} & set(columns):
         raise no_labels(path, given, None)

@@ -19,6 +19,7 @@ __all__ = [
     "letters",
     "names_sample",
     "names_taxon_sample",
+    "numbered_columns",
     "usual_labels",
 ]
 
@@ -71,6 +72,8 @@ _OF_TAXON_SAMPLES = {
     *("occurrenceid", "basisofrecord", "eventdate", "catalognumber", "imageid", "url", "imageurl"),
     *("observedon", *map(letters, FILES)),
 }
+_NUMBERED = re.compile(r"(.*?)([0-9]+)")
+_FEWEST = 4  # numbered columns that are the dimensions of a vector
 _WORDS = {*IMAGES, *TEXTS, "url", "sample", "sku"}
 
 
@@ -78,6 +81,24 @@ def usual_labels(columns: Iterable[str]) -> tuple[str, ...]:
     """The usual names of labels, the most usual first; `target` beside `source` is an end of an edge."""
     ends = {name.casefold() for name in columns} >= {"source", "target"}
     return (*LABELS, *(name for name in LESS_USUAL_LABELS if not (ends and name == "target")))
+
+
+def numbered_columns(columns: Iterable[str]) -> dict[str, list[str]]:
+    """Columns whose names differ in a number at the end, at least four: prefix → names in the order of it.
+
+    Example:
+        >>> numbered_columns(["id", "f0", "f1", "f10", "f2", "x1"])
+        {'f': ['f0', 'f1', 'f2', 'f10']}
+    """
+    prefixes: dict[str, list[str]] = {}
+    for name in columns:
+        if match := _NUMBERED.fullmatch(name):
+            prefixes.setdefault(match[1], []).append(name)
+    return {
+        prefix: sorted(names, key=lambda name: int(name[len(prefix) :]))
+        for prefix, names in prefixes.items()
+        if len(names) >= _FEWEST
+    }
 
 
 def names_sample(words: Collection[str]) -> bool:

@@ -80,25 +80,27 @@ def _text(tree: Graph, node: int) -> str:
     return f"{name}/{plain_name(tree.names[children[0]])}" if len(children) == 1 else name
 
 
-def placeholder_sentences(tree: Graph, nodes: Tensor | None = None) -> list[str]:
+def placeholder_sentences(tree: Graph, nodes: Tensor | None = None, remedy: str | None = None) -> list[str]:
     """Warnings about classes whose names suggest that their label is missing.
 
     Args:
         tree: The taxonomy.
         nodes: Labels of samples `(n,)`, -1 where missing, to count the samples of each class; None = no
             count.
+        remedy: What to do if their labels are missing; None = the setting that declares it.
     """
     sentences = []
     texts = {node: _text(tree, node) for node in range(1, len(tree.names))}
     put_aside = {text for text in texts.values() if _PUT_ASIDE.fullmatch(text)}
     known_names = PLACEHOLDERS | REMAINDERS | put_aside
     candidates = [node for node, text in texts.items() if text in known_names]
-    for known, text in (
-        (put_aside, "sort their samples into classes, or declare their labels missing with"),
-        (PLACEHOLDERS, "if this means that the label is missing, declare it with"),
+    for known, text, declare in (
+        (put_aside, "sort their samples into classes, or", "declare their labels missing with"),
+        (PLACEHOLDERS, "if this means that the label is missing,", "declare it with"),
         (
             REMAINDERS,
-            "their samples may have nothing in common; if their labels are missing, declare them with",
+            "their samples may have nothing in common; if their labels are missing,",
+            "declare them with",
         ),
     ):
         placeholders = [node for node in candidates if texts[node] in known]
@@ -119,7 +121,9 @@ def placeholder_sentences(tree: Graph, nodes: Tensor | None = None) -> list[str]
         more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
         setting = f"--missing_labels {shlex.quote(json.dumps(list(names), ensure_ascii=False))}"
         what = "classes are" if several else "a class is"
-        sentences.append(f"{what} called {', '.join(shown[:5])}{more}; {text} {setting}")
+        sentences.append(
+            f"{what} called {', '.join(shown[:5])}{more}; {text} {remedy or f'{declare} {setting}'}"
+        )
     return sentences
 
 

@@ -13,11 +13,11 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from labeltree.data.table_forms.text_tables import TextTable
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, check_unpacked
 from labeltree.system_files import is_system_file
 from labeltree.taxonomy.files.archive_description import META, ArchiveFile, read_description
+from labeltree.text_tables import TextTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.atomic import atomic_write
-from labeltree.data.table_forms.text_tables import TextTable
 from labeltree.errors import DataError
 from labeltree.file_kinds import PARQUET, RECORDS, SHEETS, TEXTS
 from labeltree.text_files import find_encoding, split_packed
 from labeltree.text_form import TextForm
+from labeltree.text_tables import TextTable
 from labeltree.workbooks import change_workbook
 
 if TYPE_CHECKING:

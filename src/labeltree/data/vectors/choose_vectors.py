@@ -13,7 +13,7 @@ from labeltree.data.table_columns import DataTable
 from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.data.vectors.read_vector_files import VectorTable
 from labeltree.errors import DataError
-from labeltree.taxonomy.column_names import VECTORS
+from labeltree.taxonomy.column_names import VECTORS, numbered_columns
 
 __all__ = ["TableVectors", "count_measured", "find_vectors", "usual_id_column"]
 
@@ -55,7 +55,7 @@ def find_vectors(
         table: The table.
         chosen: Name of an array or of a column of lists; or names of columns of numbers, of which `*`
             stands for any text: `f_*`. None = the only array or column of lists, or that with a usual name,
-            or all columns of numbers.
+            or the columns of numbers: of `f0`, `f1` … and a few others those whose names differ in a number.
         others: Columns with another purpose, which are not part of a vector unless they are named.
 
     Raises:
@@ -77,6 +77,9 @@ def find_vectors(
     measured = [name for name in table.columns if name not in others and _is_measured(table, name)]
     if len(measured) < 2:
         return None
+    numbered = max(numbered_columns(measured).values(), key=len, default=[])
+    if 2 * len(numbered) >= len(measured):
+        measured = numbered
     told = (
         f"{len(measured):,} columns of numbers are read as vectors: {_list(measured)}; to read others, set "
         "--table.vector_column 'PREFIX*'"
