@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,26 @@ def test_retrieval_of_a_part_counts_samples_as_results_too(taxonomy: Taxonomy) -
         assert part.intervals[f"embeddings.{name}"] == pytest.approx(main.interval(name))
 
 
+def _column(result: EvaluationResult, value: str) -> dict[str, str]:
+    """What the text says of one value, by the head of the row."""
+    lines = attribute_table(result).splitlines()
+    name = f"site = {value or '(missing)'}"
+    ends = [match.start() for match in re.finditer("site = ", lines[0])] + [None]  # type: ignore[list-item]
+    place = lines[0].index(name)
+    end = ends[ends.index(place) + 1]
+    return {line[: ends[0]].strip(): line[place:end].strip() for line in lines[1:]}
+
+
+def test_values_that_do_not_fit_beside_one_another_stand_below(taxonomy: Taxonomy) -> None:
+    table = make_table(taxonomy)
+    sites = np.array([f"clinic of the district {row % 9}" for row in range(len(table))])
+    settings = EvaluationSettings(by=("site",), resamples=50)
+    text = attribute_table(evaluate(replace(table, attributes={"site": sites}), taxonomy, settings=settings))
+    assert max(map(len, text.splitlines())) < 130
+    assert text.count("top-1 accuracy") == text.count("\n\n") + 1 >= 3
+    assert all(f"district {site}" in text for site in range(9))
+
+
 def test_every_number_says_what_it_rests_on(taxonomy: Taxonomy) -> None:
     """Without a split, retrieval searches all samples, and classifiers are tested on half of them."""
     table = make_table(taxonomy)
@@ -96,8 +117,8 @@ def test_every_number_says_what_it_rests_on(taxonomy: Taxonomy) -> None:
         assert part.counted[recall] == mine.sum() > part.samples == part.counted["embeddings.top1"]
         assert part.counted_groups[recall] == len(np.unique(groups[mine])) > (part.groups or 0)
         assert part.scores[recall] == pytest.approx(values[mine].mean())
-        row = next(line for line in attribute_table(result).splitlines() if (part.value or "missing") in line)
-        assert row.split()[-3:-1] == [str(mine.sum()), str(part.counted_groups[recall])]
+        cell = _column(result, part.value)["recall@1"]
+        assert cell.endswith(f" of {mine.sum()} ({part.counted_groups[recall]} groups)")
 
 
 def test_a_site_of_few_patients_has_no_interval_and_says_so(taxonomy: Taxonomy) -> None:
@@ -113,10 +134,10 @@ def test_a_site_of_few_patients_has_no_interval_and_says_so(taxonomy: Taxonomy) 
     for key in ("embeddings.top1", "embeddings.recall_at_1"):
         assert not np.isnan(large.intervals[key]).any()
         assert np.isnan(small.intervals[key]).all()
-    rows = {line.split()[2]: line for line in attribute_table(result).splitlines()[1:]}
-    assert rows["small"].count("(few)") == 3
-    assert "[" not in rows["small"]
-    assert "(few)" not in rows["large"]
+    columns = {name: list(_column(result, name).values()) for name in ("small", "large")}
+    assert [cell.endswith("(few)") for cell in columns["small"]] == [False, True, True, True]
+    assert not any("[" in cell for cell in columns["small"])
+    assert not any("(few)" in cell for cell in columns["large"])
 
 
 def test_a_column_of_patients_that_is_no_group_is_named(taxonomy: Taxonomy) -> None:

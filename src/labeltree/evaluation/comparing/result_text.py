@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 
+_WIDEST = 100  # columns of text that stand beside one another
 # secondary scores of the same answers, only in metrics.json
 _LEFT_OUT = re.compile(
     r"(^|\.)(tree_accuracy|mistake_severity|mean_average_precision|training_loss|recall_at_(?!1$|1_)\d+"
@@ -117,7 +118,7 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
             ends = ends_text(low, high)
             if math.isnan(low) and result.settings.resamples and QUESTION_RATE.match(key):
                 ends = f" [{TOO_FEW}]"
-            verdict = _verdict(result, key, value, high, part) or _few(part, key)
+            verdict = _verdict(result, key, value, high, part) or ("" if TOO_FEW in ends else _few(part, key))
             if key in other:
                 cells += [f"{count or 0:,}" for count in _rests_on(part, key)[: 1 + grouped]]
             cells.append("–" if math.isnan(value) else f"{value:.3f}{ends}{verdict}")
@@ -168,9 +169,40 @@ def _few(part: AttributeResult, key: str) -> str:
 
 
 def attribute_table(result: EvaluationResult) -> str:
-    """`attribute_rows` as text; empty without attributes."""
+    """`attribute_rows` as text, a column for each value of an attribute; empty without attributes.
+
+    Values that do not fit beside one another stand below.
+    """
     heads, rows = attribute_rows(result)
-    return "\n".join(_aligned(heads, rows)) if rows else ""
+    columns = {name: _numbers_of_part(heads, cells) for name, cells in rows.items()}
+    widths = {name: max(len(name), *map(len, column.values())) + 2 for name, column in columns.items()}
+    blocks, names = list[str](), list(columns)
+    while names:
+        shown = names[:1]
+        while len(shown) < len(names) and sum(widths[each] for each in names[: len(shown) + 1]) <= _WIDEST:
+            shown.append(names[len(shown)])
+        table = {head: [columns[name][head] for name in shown] for head in columns[shown[0]]}
+        blocks.append("\n".join(_aligned(shown, table, left=True)))
+        names = names[len(shown) :]
+    return "\n\n".join(blocks)
+
+
+def _numbers_of_part(heads: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
+    """The numbers of one value by their heads, with the counts that they rest on, where these differ."""
+    numbers, rests = dict[str, str](), ""
+    for head, cell in zip(heads, cells, strict=True):
+        match head:
+            case "samples":
+                numbers[head] = cell
+            case "groups":
+                numbers["samples"] += f" ({cell} groups)"
+            case "of samples":
+                rests = f" of {cell}"
+            case "of groups":
+                rests += f" ({cell} groups)"
+            case _:
+                numbers[head], rests = cell + rests, ""
+    return numbers
 
 
 def _is_deviation(name: str, scores: dict[str, float]) -> bool:
@@ -186,13 +218,14 @@ def _cell(result: ProtocolResult, name: str) -> str:
     return f"{value:.4f}{spread}" + ("" if ends is None else ends_text(*ends, digits=4))
 
 
-def _aligned(heads: list[str], rows: dict[str, list[str]]) -> list[str]:
+def _aligned(heads: list[str], rows: dict[str, list[str]], *, left: bool = False) -> list[str]:
     label = max(map(len, rows))
     widths = [max(len(head), *(len(row[i]) for row in rows.values())) for i, head in enumerate(heads)]
     table = [("", heads), *rows.items()]
+    side = "<" if left else ">"
     return [
         f"  {name:<{label}}  "
-        + "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        + "  ".join(f"{cell:{side}{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for name, row in table
     ]
 
