@@ -309,6 +309,27 @@ def test_of_many_methods_the_best_is_named() -> None:
     assert [each[0] for each in comparison_verdict(few)[:2]] == ["b", "e"]  # as they were given
 
 
+def test_where_answers_are_the_same_the_first_other_metric_is_named() -> None:
+    """Heads on the same frozen features may answer with these: a difference of 0 by construction."""
+
+    def searched(right: int) -> Outcomes:
+        found = outcomes(90, 9)
+        recall = np.where(np.arange(90) < right, 1.0, 0.0)
+        return replace(found, values=found.values | {("embeddings", "recall_at_1"): recall})
+
+    said = comparison_verdict(compare({"a": searched(40), "b": searched(80)}, resamples=99))
+    assert said[0] == "a and b have the same top-1 accuracy, sample by sample: 90.0\u202f%."
+    assert said[1].startswith("b is better than a in recall@1: 88.9")
+    three = compare({"a": searched(40), "b": searched(80), "c": searched(8)}, resamples=99)
+    assert comparison_verdict(three)[0].startswith(
+        "All methods have the same top-1 accuracy, sample by sample"
+    )
+    equal = comparison_verdict(compare({"a": searched(40), "b": searched(40)}, resamples=99))
+    assert equal[0].startswith("b and a do not differ significantly in top-1 accuracy"), (
+        "they differ in nothing"
+    )
+
+
 def test_what_was_not_measured_has_no_verdict() -> None:
     assert comparison_verdict(compare({"a": outcomes(40, 5), "b": outcomes(40, np.nan)}, resamples=9)) == []
     assert comparison_verdict(compare({"a": outcomes(40, 5)}, resamples=9)) == []

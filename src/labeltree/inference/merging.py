@@ -133,7 +133,7 @@ def _class_counts(moments: Moments, head: TreeRidge) -> Tensor:
     counts = torch.zeros(head.taxonomy.num_nodes, dtype=torch.float64)
     counts[head.classes] = 0.1  # by coarser labels alone
     for column in moments.labels.T:
-        there = (column >= 0) & torch.isin(column, head.classes)
+        there = torch.isin(column, head.classes)
         counts.index_add_(0, column[there], moments.counts[there])
     return counts
 

@@ -93,13 +93,21 @@ def p_text(p: float) -> str:
 
 
 def comparison_verdict(comparison: Comparison) -> list[str]:
-    """Which method is better in the main metric, in how many others and in which branches, in sentences."""
+    """Which method is better in the main metric, in how many others and in which branches, in sentences.
+
+    Where all methods give the same answers, as heads on the same frozen features may, the main metric is the
+    first in which they differ.
+    """
     apart = [each for each in comparison.metrics if comparison.baseline in each.estimates if each.differences]
-    entry = _first(apart, [(key, None) for key in _FIRST])
-    if entry is None:
+    keys = [(key, None) for key in _FIRST]
+    entry = main = _first(apart, keys)
+    if entry is None or main is None:
         return [text] if (text := summary(comparison)) else []
+    if _is_same(main):
+        entry = _first([each for each in apart if not _is_same(each)], keys) or main
     named, others = _order_methods(entry), len(entry.differences) - _NAMED
-    said = [_beside(comparison, entry, name) for name in named[:_NAMED]]
+    said = [_same_answers(comparison, main)] if entry is not main else []
+    said += [_beside(comparison, entry, name) for name in named[:_NAMED]]
     if others > 0:
         said.append(f"The table has {say_count(others, 'further method')}.")
     said += [summary(comparison) if len(apart) > 1 else "", _branches(comparison, entry)]
@@ -109,6 +117,18 @@ def comparison_verdict(comparison: Comparison) -> list[str]:
         was = "was" if units == 1 else "were"
         said.append(f"Only {counted} {was} compared: small differences cannot be seen.")
     return [sentence for sentence in said if sentence]
+
+
+def _is_same(entry: MetricComparison) -> bool:
+    """Whether no method differs from the baseline in the value of any sample."""
+    return all(not part.value and math.isnan(part.low) and part.p == 1 for part in entry.differences.values())
+
+
+def _same_answers(comparison: Comparison, entry: MetricComparison) -> str:
+    metric, value = metric_of_entry(entry), entry.estimates[comparison.baseline].value
+    shown = percent(value) if metric.share else format_score(value, share=False)
+    who = "All methods" if len(entry.estimates) > 2 else " and ".join(entry.estimates)
+    return f"{who} have the same {metric.name}, sample by sample: {shown}."
 
 
 def _order_methods(entry: MetricComparison) -> list[str]:
