@@ -48,6 +48,9 @@ def test_a_recipe_is_a_start(tmp_path: Path) -> None:
     recipe = make_recipe({"data": "x", "hwc.gamma": 0.3, "optimizer": {"weight_decay": 0.25}}, file)
     assert (recipe.epochs, recipe.optimizer.lr, recipe.optimizer.weight_decay) == (7, 0.5, 0.25)
     assert recipe.options["hwc"] | {"gamma": 0.3, "alpha": 0.2} == recipe.options["hwc"]
+    with pytest.raises(lt.LabeltreeError, match=r"did you mean table=\{'group_column': …\}\?") as error:
+        lt.train("data", group_column="patient")
+    assert error.value.__suppress_context__, "what the parser of recipes says is of no use to the caller"
     with pytest.raises(lt.LabeltreeError, match="did you mean 'epochs'"):
         lt.train("x", epohcs=3)
     with pytest.raises(ValueError, match=r"'hwc\.gamma' is set beside 'hwc' itself"):
@@ -82,6 +85,10 @@ def test_a_notebook_shows_answers_and_numbers(
     assert frame["problem"].notna().tolist() == [False, True]
     assert {"answer", "probability", "cut", "guess_2", "guess_2_probability"} <= set(frame.columns)
     shown = answers._repr_html_()
+    assert repr(answers).splitlines()[0].startswith("sample ")
+    assert repr(answers).splitlines()[-1] == answers.sentence()
+    many = lt.load(runs["first"]).predict([file] * 30)
+    assert [len(repr(many).splitlines()), repr(many).splitlines()[-2]] == [23, "… 10 more"]
     assert shown.count("data:image/png;base64,") == 1
     assert "<b>" not in shown
     result = EvaluationResult.load(runs["first"] / "metrics.json")
@@ -94,6 +101,10 @@ def test_a_notebook_shows_answers_and_numbers(
     assert done.to_pandas().equals(numbers)
     assert done._repr_html_().endswith(result._repr_html_())
     assert "top-1 accuracy" in result._repr_html_()
+    assert f"top-1 accuracy {result.main.answer_score('top1'):.4f}" in repr(result)
+    assert len(repr(result)) < 1000
+    assert str(done).endswith(f"report: {runs['first'] / 'report.html'}")
+    assert len(str(done)) < 1000
 
 
 def test_what_cannot_be_read_is_named(runs: dict[str, Path], tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labeltree.errors import RecipeError
 from labeltree.options.answer_options import AnswerFile, EmbedOptions, PredictOptions
 from labeltree.options.model_options import (
     CalibrateOptions,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:  # each function imports what it needs: a service that loads a
 __all__ = [
     "calibrate", "embed", "export", "extend", "forget", "load", "merge", "predict", "train", "zero_shot",
 ]  # fmt: skip
+
+_SETTING_OF_GROUP = re.compile(r"did you mean '(\w+)\.(\w+)'\?")
 
 
 def train(
@@ -77,7 +81,10 @@ def train(
 
     given = {"data": data if data is None else str(data), "objective": objective}
     chosen = {**settings, **{name: value for name, value in given.items() if value is not None}}
-    recipe = with_absolute_paths(make_recipe(chosen, config))
+    try:
+        recipe = with_absolute_paths(make_recipe(chosen, config))
+    except RecipeError as error:  # settings of a group are written in another way here
+        raise RecipeError(_SETTING_OF_GROUP.sub(r"did you mean \1={'\2': …}?", str(error))) from None
     if folds is not None:
         from labeltree.report.cross_validation import train_folds
 

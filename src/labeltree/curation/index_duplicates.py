@@ -28,6 +28,11 @@ class IndexDuplicates:
     duplicates: Duplicates
     names: DuplicateNames
 
+    def __repr__(self) -> str:
+        """The pairs as a table, its first hundred lines."""
+        lines = self.text().splitlines()
+        return "\n".join([*lines[:100], *(["…"] if len(lines) > 100 else [])])
+
     def text(self, form: Format = "table") -> str:
         """Findings in sentences with the closest pairs, a CSV of the pairs, or everything as JSON."""
         return duplicates_text(self.duplicates, self.names, form)

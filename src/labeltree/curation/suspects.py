@@ -159,6 +159,10 @@ class Suspects:
         columns = [one.name for one in fields(Suspect) if one.name != "row"]
         return pd.DataFrame(self.to_dict()["suspects"], columns=columns)
 
+    def __repr__(self) -> str:
+        """What `labeltree suspects` prints: the verdict, and the first ones in a table."""
+        return "\n".join([*self.verdict(), "", self.table()]).rstrip()
+
     def _repr_html_(self) -> str:
         rows = [
             [one.sample, one.label, one.suggested, f"{one.score:.2f}", one.reason]

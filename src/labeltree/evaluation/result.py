@@ -414,6 +414,15 @@ class EvaluationResult:
                     rows.append((name, protocol, "", metric, value, *ends))
         return pd.DataFrame(rows, columns=["method", "protocol", "role", "metric", "value", "low", "high"])
 
+    def __repr__(self) -> str:
+        """The main numbers of each method, a line each; `to_pandas()` has all of them."""
+        lines = [f"{self.name}, split {self.split}: {self.main.errors.samples:,} samples"]
+        for name, method in self.methods.items():
+            numbers = [f"{metric_name(of)} {method.answer_score(of):.4f}" for of in _ANSWERS]
+            numbers += [f"{metric_name(of)} {method.score(of, 'embeddings'):.4f}" for of in _SEARCH]
+            lines.append(f"{name} ({method.classifier.name}): {', '.join(numbers)}")
+        return "\n".join(lines)
+
     def _repr_html_(self) -> str:
         head = ["", "classifier", *map(metric_name, (*_ANSWERS, *_SEARCH))]
         rows = []

@@ -74,6 +74,10 @@ class Evaluated:
         """The numbers, see `labeltree.evaluation.EvaluationResult.to_pandas`."""
         return self.result.to_pandas()
 
+    def __repr__(self) -> str:
+        """What `labeltree evaluate` prints: the verdict, the numbers to remember, and the report."""
+        return "\n".join([*self.verdict, "", self.short, "", f"report: {self.report}"])
+
     def _repr_html_(self) -> str:
         level = f"{self.result.settings.confidence:.0%}"
         cards = Markup("").join(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +71,12 @@ class Searched:
         import pandas as pd
 
         return pd.read_csv(io.StringIO(self.text("csv")), dtype={"id": str, "query": str})
+
+    def __repr__(self) -> str:
+        """The first answers as `labeltree search` prints them."""
+        more = len(self.answers) - _MOST_QUERIES
+        shown = replace(self, answers=self.answers[:_MOST_QUERIES]).text().rstrip()
+        return shown + (f"\n… {more:,} more searches" if more > 0 else "")
 
     def _repr_html_(self) -> str:
         shown = Markup("").join(map(self._shown, self.answers[:_MOST_QUERIES]))

@@ -17,7 +17,7 @@ from labeltree.decisions.answers import Answers, answer_scores
 from labeltree.decisions.drift import Drift
 from labeltree.decisions.evidence_for_answers import Step
 from labeltree.inference.answers.answer_table import AnswerTable, list_free_names
-from labeltree.inference.answers.answers_html import html_answers
+from labeltree.inference.answers.answers_html import MOST_SHOWN, html_answers
 from labeltree.inference.answers.format_answers import answer_cells, answer_rows, show_rows, skipped_row
 from labeltree.inference.explain import explain_text
 from labeltree.options.choices import AnswerFormat
@@ -150,6 +150,12 @@ class Answered:
         For the rows of a table, its columns come first.
         """
         return self._table().frame()
+
+    def __repr__(self) -> str:
+        """The first answers as a table, and the sentence about all."""
+        more = len(self) - MOST_SHOWN
+        further = f"… {more:,} more\n" if more > 0 else ""
+        return show_rows(self._rows()[:MOST_SHOWN], "table") + further + self.sentence()
 
     def _repr_html_(self) -> str:
         rows = self._rows()

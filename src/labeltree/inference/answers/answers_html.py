@@ -11,9 +11,10 @@ from typing import Any
 from labeltree.data.images.decode import open_image
 from labeltree.notebooks import html_sentences, html_table, image_tag
 
-__all__ = ["html_answers"]
+__all__ = ["MOST_SHOWN", "file_thumbnail", "html_answers"]
 
-_MOST = 20  # answers
+MOST_SHOWN = 20
+"""Answers that are shown at once."""
 _SIDE = 64  # pixels of a picture
 
 
@@ -25,10 +26,10 @@ def html_answers(rows: Sequence[Mapping[str, Any]], shown: Sequence[Sequence[str
         shown: For each row sample, answer, probability and guesses, as a person reads them.
         sentence: What is said of all of them.
     """
-    pictures = [file_thumbnail(row["sample"]) for row in rows[:_MOST]]
-    cells = [[picture, *texts] for picture, texts in zip(pictures, shown[:_MOST], strict=True)]
+    pictures = [file_thumbnail(row["sample"]) for row in rows[:MOST_SHOWN]]
+    cells = [[picture, *texts] for picture, texts in zip(pictures, shown[:MOST_SHOWN], strict=True)]
     table = html_table(["", "sample", "answer", "p", "guesses"], cells, numbers=[3])
-    more = f"… {len(rows) - _MOST:,} more" if len(rows) > _MOST else None
+    more = f"… {len(rows) - MOST_SHOWN:,} more" if len(rows) > MOST_SHOWN else None
     return str(table + html_sentences([more, sentence]))
 
 
