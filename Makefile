@@ -111,6 +111,7 @@ campaign-statistics: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/proportions.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/worst_stratum.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/means_over_nodes.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/pooled_folds.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/coverage.py --repetitions 4000 --raw benchmarks/results/coverage.npz
 
 clean:
