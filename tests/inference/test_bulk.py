@@ -152,6 +152,23 @@ def test_answers_are_those_of_the_model(run: Path, photos: Path, tmp_path: Path)
     ] == (model.digest)
 
 
+@pytest.mark.parametrize("asked", [{}, {"cost": "tree"}, {"optimise": "top1"}], ids=str)
+@pytest.mark.parametrize("labelled", [False, True])
+def test_the_columns_are_those_of_the_answers(
+    asked: dict[str, str], labelled: bool, run: Path, photos: Path, tmp_path: Path
+) -> None:
+    """A cost where answers are to have the least, a label where there is one, and nothing else."""
+    expected = lt.predict(run, data=photos, labelled=labelled, **asked)
+    lt.predict(run, data=photos, labelled=labelled, out=f"{tmp_path}/out/", **asked)
+    written = rows(tmp_path / "out")
+    frame = expected.to_pandas()
+    assert {name for name in frame if not name.startswith("guess")} | {"guesses", "node"} == (
+        set(written.column_names) - {"label_node"}
+    )
+    if asked:
+        np.testing.assert_allclose(written["expected_cost"], frame["expected_cost"], rtol=1e-4)
+
+
 def test_least_expected_cost(run: Path, photos: Path, tmp_path: Path) -> None:
     words = ["predict", str(run), "--data", str(photos), "--out", f"{tmp_path}/out/", "--cost", "tree"]
     assert main(words) == 0

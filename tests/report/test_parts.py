@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from report_inputs import SMALL, large_ragged_tree, random_table
@@ -15,6 +16,7 @@ from labeltree.report.charts.bar_charts import (
     DotRow,
     Line,
     _spread,
+    difference_chart,
     dot_chart,
     line_chart,
 )
@@ -270,3 +272,38 @@ def test_the_label_of_the_columns_stands_in_their_middle() -> None:
     drawn = str(cell_chart([[0.1, 0.2, 0.3]], ["a"], ["x", "y", "z"], title="t", x_label="side", y_label="n"))
     at = {text: float(x) for x, text in re.findall(r'<text x="([\d.]+)"[^>]*>(\w+)<', drawn)}
     assert at["side"] == at["y"] == pytest.approx((at["x"] + at["z"]) / 2, abs=0.01)
+
+
+def _ticks(chart: object, pattern: str) -> list[tuple[float, str]]:
+    marks = re.findall(rf'<text x="([\d.]+)"[^>]*>({pattern})<', str(chart))
+    return sorted((float(place), text) for place, text in marks)
+
+
+@pytest.mark.parametrize(
+    ("least", "first", "step"),
+    [
+        (0.02, 0, 20),
+        (0.14, 0, 20),
+        (0.33, 20, 20),
+        (0.55, 50, 10),
+        (0.82, 70, 10),
+        (0.97, 90, 5),
+        (np.nan, 0, 20),
+    ],
+)
+def test_an_axis_of_shares_goes_in_even_steps_to_all(least: float, first: int, step: int) -> None:
+    ticks = _ticks(dot_chart([DotRow("a", "", [least])], ["x"], title="t"), r"\d+%")
+    assert [text for _, text in ticks] == [f"{share}%" for share in range(first, 101, step)]
+    gaps = np.diff([place for place, _ in ticks])
+    np.testing.assert_allclose(gaps, gaps[0], atol=0.02)
+
+
+@pytest.mark.parametrize(("reach", "step"), [(0.004, 0.1), (0.07, 2), (0.3, 10), (0.8, 20)])
+def test_an_axis_of_differences_goes_as_far_to_either_side(reach: float, step: float) -> None:
+    row = DotRow("a", "", [reach], texts=["more"], sure=[True])
+    ticks = _ticks(difference_chart([row], ["x"], baseline="b", title="t"), r"0|[+−][\d.]+")
+    texts = [text for _, text in ticks]
+    middle = len(texts) // 2
+    assert texts[middle : middle + 2] == ["0", f"+{step:g}"]
+    assert texts[:middle] == [f"−{text[1:]}" for text in texts[:middle:-1]]
+    assert 100 * reach <= float(texts[-1]) < 100 * reach + step

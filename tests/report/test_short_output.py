@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import torch
 from report_inputs import SMALL, random_table
 
 from labeltree.evaluation import EvaluationSettings, evaluate
-from labeltree.report.tables.main_numbers import short_table
+from labeltree.report.tables.main_numbers import main_numbers_table, short_table
 from labeltree.taxonomy import Taxonomy
 
 
@@ -27,6 +28,19 @@ def test_the_classifier_that_answers_is_named_where_it_is_not_the_run_s_own() ->
     assert "Answers come from" not in said("lda", both, asked="lda")
     assert "Answers come from" not in said("own", both)
     assert "Answers come from" not in said("lda", {"lda": 0.9})  # the run has no classifier of its own
+
+
+def test_every_number_of_the_full_table_says_what_it_is_read_from() -> None:
+    tree = Taxonomy.from_paths(SMALL)
+    found = evaluate(random_table(tree, 10), tree, settings=EvaluationSettings(resamples=0))
+    cells = [re.split(r"  +", line) for line in main_numbers_table(found).splitlines()]
+    numbers = {row[0]: row[1] for row in cells if len(row) > 1}
+    titles = list(numbers)
+    assert [title for title in titles if "recall" in title] == ["recall@1", "recall@1, features"]
+    assert "top-1 accuracy, linear probe" in titles
+    assert "top-1 accuracy, prototypes" in titles
+    for title, role in (("", "embeddings"), (", features", "features")):
+        assert numbers[f"MAP@R{title}"] == f"{found.main.score('map_at_r', role):.4f}"
 
 
 def test_groups_of_one_sample_each_are_not_shown() -> None:

@@ -156,8 +156,9 @@ def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str, nar
     known = [value for value in shown if math.isfinite(value)]
     low = max(0.0, math.floor(10 * (min(known, default=0.0) - 0.03)) / 10)
     step = 0.2 if low < 0.5 else 0.1 if low < 0.8 else 0.05
-    marks = [max(1 - i * step, low) for i in range(round((1 - low) / step) + 1)]
-    axis = _RowAxis(low, 1.0, {mark: f"{100 * mark:.0f}%" for mark in marks}, top=4.0 if narrow else 12.0)
+    marks = [1 - i * step for i in range(math.ceil((1 - low) / step - 1e-9) + 1)]  # the axis ends at the last
+    texts = {mark: f"{100 * abs(mark):.0f}%" for mark in marks}
+    axis = _RowAxis(marks[-1], 1.0, texts, top=4.0 if narrow else 12.0)
     return _row_chart(rows, methods, axis, title, narrow).markup()
 
 
