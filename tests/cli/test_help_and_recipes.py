@@ -148,3 +148,15 @@ def test_options_may_stand_between_runs(capsys: pytest.CaptureFixture[str], tmp_
     assert run("compare", tmp_path / "a", "--quiet", tmp_path / "b", "--out", tmp_path / "c") == 2
     assert "unrecognized" not in (said := capsys.readouterr().err)
     assert str(tmp_path / "a") in said
+
+
+@pytest.mark.parametrize("command", ["data", "taxonomy"])
+def test_a_path_in_place_of_an_action(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my photos").mkdir()
+    assert main([command, "my photos"]) == 2
+    assert "'labeltree taxonomy check 'my photos'' says what the labels" in capsys.readouterr().err
+    assert main([command, "nothing"]) == 2
+    assert "invalid choice: 'nothing' (choose from" in capsys.readouterr().err

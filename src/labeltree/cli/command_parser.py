@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
+from labeltree.errors import typed
 from labeltree.options.schema import Option, OptionField, Options, list_options, with_flags
 from labeltree.options.shared import Quiet
 
@@ -41,6 +43,16 @@ class AsJson:
 
 class _Parser(argparse.ArgumentParser):
     """A parser that knows groups of settings: of `--table.sheet NAME` it reads the pair `sheet=NAME`."""
+
+    def error(self, message: str) -> NoReturn:
+        """As the base does; where a path stands in place of an action, what to type."""
+        wrong = re.search(r"argument ACTION: invalid choice: '([^']+)'", message)
+        if wrong is not None and Path(wrong[1]).exists():
+            message = (
+                f"'{wrong[1]}' is a path, and an action stands there (--help); 'labeltree taxonomy check "
+                f"{typed(wrong[1])}' says what the labels of your own data are"
+            )
+        super().error(message)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As the base does, of words in which settings are pairs."""
