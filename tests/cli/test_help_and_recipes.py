@@ -157,6 +157,7 @@ def test_a_path_in_place_of_an_action(
     monkeypatch.chdir(tmp_path)
     Path("my photos").mkdir()
     assert main([command, "my photos"]) == 2
-    assert "'labeltree taxonomy check 'my photos'' says what the labels" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "'labeltree taxonomy check \"my photos\"' says what the labels" in said
     assert main([command, "nothing"]) == 2
     assert "invalid choice: 'nothing' (choose from" in capsys.readouterr().err

@@ -21,7 +21,7 @@ from labeltree.report.charts.bar_charts import (
     line_chart,
 )
 from labeltree.report.charts.grid_charts import cell_chart
-from labeltree.report.charts.map_projection import project
+from labeltree.report.charts.map_projection import Plane, draw_plane, project
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.tree_colours import BRANCH_LIMIT, TreeColours, nearness_colour, oklch
 from labeltree.report.shown_samples.encode_pictures import picture
@@ -307,3 +307,24 @@ def test_an_axis_of_differences_goes_as_far_to_either_side(reach: float, step: f
     assert texts[middle : middle + 2] == ["0", f"+{step:g}"]
     assert texts[:middle] == [f"−{text[1:]}" for text in texts[:middle:-1]]
     assert 100 * reach <= float(texts[-1]) < 100 * reach + step
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_a_map_fills_the_page_up_to_its_margins(wide: bool) -> None:
+    taxonomy = Taxonomy.from_paths(["a/x", "a/y"])
+    nodes = taxonomy.leaves.repeat(10)
+    points = np.random.default_rng(0).uniform(size=(20, 2)) * ([9.0, 1.0] if wide else [1.0, 9.0])
+    drawn = str(
+        draw_plane(
+            Plane(points, nodes, "PCA"), taxonomy, TreeColours(taxonomy, nodes), NodeNames(taxonomy), "map"
+        )
+    )
+    circles = np.array(re.findall(r'd="M([\d.]+) ([\d.]+)a', drawn), float) + [3.6, 0]
+    assert len(circles) == 20
+    ends = np.stack([circles.min(0), circles.max(0)])
+    np.testing.assert_allclose(ends.sum(0), [860, 620], atol=0.1, err_msg="in the middle")
+    tight, free = (0, 1) if wide else (1, 0)
+    assert ends[0, tight] == pytest.approx(26, abs=0.1)
+    assert ends[0, free] > 26
+    scale = np.ptp(circles, axis=0) / np.ptp(points, axis=0)
+    assert scale[0] == pytest.approx(scale[1], rel=0.01), "distances are the same in both directions"
