@@ -6,14 +6,17 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+import labeltree
 from labeltree.cli.main import main
 from labeltree.errors import RunError, TaxonomyError
 from labeltree.inference.load_run import load_run
 from labeltree.inference.named_samples import open_other
 from labeltree.inference.run_embeddings import embed_source
+from labeltree.metrics.functional import hierarchical_f1
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.callbacks.checkpoints import best_row
@@ -34,6 +37,39 @@ def test_best_row() -> None:
         "v": 0.3,
     }
     assert best_row([{"epoch": 0, "v": math.nan}, {"epoch": 1}], "v")["epoch"] == 1
+    for values, best in (([0.5] * 3, 2), ([0.5, 0.5, 0.4], 1), ([0.5, 0.5, 0.6, 0.6], 2)):
+        rows = [{"epoch": epoch, "v": value} for epoch, value in enumerate(values)]
+        assert best_row(rows, "v")["epoch"] == best, "what has never changed says nothing"
+        kept = [at for at in range(len(rows)) if best_row(rows[: at + 1], "v") is rows[at]][-1]
+        assert kept == best, "what was saved after its epoch is the best in the end"
+
+
+@pytest.mark.parametrize(("objective", "coarse"), [("ce", False), ("ce", True), ("label-embedding", False)])
+def test_answers_choose_the_epoch_where_training_changes_nothing_else(
+    objective: str, coarse: bool, tmp_path: Path
+) -> None:
+    """Of a frozen encoder without a projection head, embeddings are the same after every epoch."""
+    draw = np.random.default_rng(0)
+    labels = draw.integers(6, size=240)
+    names = np.array([f"{'ab'[k // 3]}/{k}" for k in range(6)])[labels]
+    vectors = np.eye(6)[labels] + 0.4 * draw.normal(size=(240, 6))
+    np.savez(tmp_path / "v.npz", vectors=vectors, label=names)
+    folder = labeltree.train(
+        tmp_path / "v.npz", objective, epochs=6, batch_size=16, optimizer={"lr": 0.02}, val=0.3,
+        out=tmp_path / "run", progress_bar=False, **({"coarsen": 1} if coarse else {}),
+    )  # fmt: skip
+    history = folder.read_history()
+    assert len({row["val_embeddings_map_at_r"] for row in history}) == 1
+    own = [row["val_own_hierarchical_f1"] for row in history]
+    best = int(np.argmax(own))
+    assert own[best] > own[0]
+    run = load_run(folder.path)
+    held = run.source.of_split("val")
+    with torch.no_grad():
+        predicted = run.network.objective.predict(run.network.encoder(held.vectors.load(held.rows)))
+    answers = run.network.from_training[predicted]
+    kept = float(hierarchical_f1(answers, held.nodes, held.taxonomy))
+    assert kept == pytest.approx(own[best], abs=1e-6)
 
 
 def test_an_undefined_monitor_keeps_the_newest_epoch(

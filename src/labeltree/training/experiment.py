@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import lightning as L
 
@@ -13,7 +13,7 @@ from labeltree.taxonomy.label_sets import finest_classes
 from labeltree.taxonomy.naming import some
 from labeltree.training.batches import SourceDataModule, validation_samples
 from labeltree.training.carried_weights import carry_over_objective
-from labeltree.training.module import RepresentationModule
+from labeltree.training.module import OWN_METRIC, RepresentationModule
 from labeltree.training.network import Network, recipe_encoder
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
@@ -87,6 +87,8 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Experiment:
             "space is 'posterior', which needs training samples of at least two classes; leave it at 'head'"
         )
     objective = Objective(recipe, labels.taxonomy, encoder.feature_dim, source.aspect_taxonomies)
+    if objective.gives_answers and _is_fixed(recipe, objective):
+        recipe = replace(recipe, monitor=OWN_METRIC)
     objective.check_samples(aspects=training.aspects is not None, ratings=training.ratings is not None)
     objective.observe_labels(training.every_label)
     carried = carry_over_objective(objective, recipe, source.taxonomy, labels.taxonomy, encoder.feature_dim)
@@ -102,8 +104,15 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Experiment:
         batches.steps_per_epoch,
         validation.num_queries,
         validation.groups,
+        labels.from_training,
     )
     return Experiment(source, labels, batches, module, carried)
+
+
+def _is_fixed(recipe: Recipe, objective: Objective) -> bool:
+    """Whether training changes neither features nor embeddings, so that no search tells its epochs apart."""
+    frozen = recipe.trainable == "head" and recipe.adapter is None
+    return frozen and objective.head is None and not objective.is_solved
 
 
 def standardise(encoder: Encoder, training: Source) -> None:

@@ -18,6 +18,7 @@ from labeltree.data import TextViews, TokenStore, counter_rng
 from labeltree.geometry import Geometry, Sphere
 from labeltree.metrics.functional import (
     class_prototypes,
+    hierarchical_f1,
     pair_violations,
     parent_violations,
     retrieval_metrics,
@@ -35,6 +36,7 @@ from labeltree.training.training_length import epochs_and_batch_size
 
 __all__ = [
     "IMAGE_TEXT_METRIC",
+    "OWN_METRIC",
     "VALIDATION_METRICS",
     "RepresentationModule",
     "compile_encoders",
@@ -68,6 +70,7 @@ def violations(embeddings: Tensor, nodes: Tensor, taxonomy: Taxonomy, geometry: 
 
 IMAGE_TEXT_METRIC = "image_text_recall_at_1"  # of runs on images and texts
 # Names of the metrics in the history, and in `retrieval_metrics`.
+OWN_METRIC = "own_hierarchical_f1"  # of answers, where training changes neither features nor embeddings
 VALIDATION_METRICS = {"recall_at_1": "recall@1", "map_at_r": "map@r", "ahp": "ahp@250"}
 
 
@@ -88,6 +91,7 @@ class RepresentationModule(L.LightningModule):
             or the number of all samples = each is searched for among the others.
         validation_groups: Group of each validation sample `(n,)`, if results from the query's own group are
             left out; None if they count.
+        answer_nodes: Node of `taxonomy` of each node that the objective answers with; None = the same ones.
 
     Attributes:
         reads_features: Whether batches hold precomputed features of a frozen encoder instead of samples.
@@ -103,6 +107,7 @@ class RepresentationModule(L.LightningModule):
         steps_per_epoch: int,
         num_queries: int | None = None,
         validation_groups: Tensor | None = None,
+        answer_nodes: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.recipe = recipe
@@ -114,6 +119,7 @@ class RepresentationModule(L.LightningModule):
         self.steps_per_epoch = steps_per_epoch
         self.num_queries = num_queries
         self.validation_groups = validation_groups
+        self.answer_nodes = torch.arange(taxonomy.num_nodes) if answer_nodes is None else answer_nodes
         self.averaged: AveragedModel | None = None
         if recipe.ema > 0:
             average = get_ema_multi_avg_fn(recipe.ema)  # type: ignore[no-untyped-call]
@@ -128,6 +134,7 @@ class RepresentationModule(L.LightningModule):
         self.step_losses: dict[str, Tensor] = {}
         self._validation: list[tuple[Tensor, Tensor, Tensor]] = []
         self._validated_alone: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._answered: list[Tensor] = []
         self._of_fixed_features: dict[str, Tensor] | None = None
 
     @property
@@ -291,6 +298,8 @@ class RepresentationModule(L.LightningModule):
             self._validated_alone.append((shown, told, present.cpu()))
         features = encoder.adapt(below).float()
         embeddings = self.objective.embed(features).float()
+        if self.recipe.monitor == OWN_METRIC and (answers := self.objective.predict(features)) is not None:
+            self._answered.append(answers.cpu())
         self._validation.append((features.cpu(), embeddings.cpu(), batch["nodes"].cpu()))
 
     def validation_is_finite(self) -> bool:
@@ -327,6 +336,11 @@ class RepresentationModule(L.LightningModule):
                 self.log(prefix + name, float(values[key]), prog_bar=monitored, batch_size=1)
         if self._validated_alone:
             self._log_image_text(nodes[:q], q)
+        if self._answered:
+            answers = self.answer_nodes[torch.cat(self._answered)]
+            self._answered.clear()
+            right = hierarchical_f1(answers[:q], nodes[:q], self.taxonomy)
+            self.log(f"val_{OWN_METRIC}", float(right), prog_bar=True, batch_size=1)
         shares = violations(embeddings[:q], nodes[:q], self.taxonomy, self.objective.geometry)
         for name, value in shares.items():
             if not math.isnan(value):

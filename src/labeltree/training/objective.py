@@ -395,6 +395,11 @@ class Objective(nn.Module):
         """Width of the embeddings."""
         return self._dim if self.solver is None else self.solver.dim
 
+    @property
+    def gives_answers(self) -> bool:
+        """Whether a loss itself predicts labels."""
+        return any(term.answers for term in self._terms)
+
     def add_posterior_space(self) -> TreeRidgeLoss:
         """Let embeddings be those of a ridge head on the features, still to be solved; answers stay."""
         self.posterior = TreeRidgeLoss(self._taxonomy, self._feature_dim)

@@ -345,7 +345,8 @@ class Recipe:
             evaluate`, `calibrate` and `predict` can ask for another later.
         monitor: Validation metric that chooses the best checkpoint: `map_at_r` (of the features) or another
             column of history.csv without `val_`; `auto` = `embeddings_map_at_r` if the features stay
-            fixed, else `map_at_r`.
+            fixed, else `map_at_r`. Where training changes neither features nor embeddings (a frozen
+            encoder, and no head), it is the hierarchical F1 of the objective's own answers.
         space: What embeddings are: those of the `head` that is trained; or `posterior`: expected classes by
             the probabilities of a ridge head, which is solved on the features when training has ended, as
             `tree-ridge` has them. The objective's own answers do not change by it.

@@ -7,6 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,8 @@ class Checkpoints(Checkpoint):
     After the last step of an epoch, the state is saved only when validation is done, so that resuming never
     skips or repeats part of the end of an epoch.
 
-    The best epoch is the one with the largest monitored value; among ties, the earliest. Where the value is
+    The best epoch is the one with the largest monitored value; among ties, the earliest, unless the value has
+    been the same since the first epoch and so says nothing: then the latest of these. Where the value is
     undefined (no two validation samples share a label), it is the latest epoch.
 
     Args:
@@ -223,7 +225,10 @@ class ResumedEarlyStopping(EarlyStopping):
 def best_row(rows: Sequence[dict[str, float | int]], monitor: str) -> dict[str, float | int]:
     """The row of the best epoch; see `Checkpoints`."""
     defined = [row for row in rows if math.isfinite(row.get(monitor, math.nan))]
-    return max(defined, key=lambda row: row[monitor]) if defined else rows[-1]
+    if not defined:
+        return rows[-1]
+    same = list(takewhile(lambda row: row[monitor] == defined[0][monitor], defined))
+    return max([same[-1], *defined[len(same) :]], key=lambda row: row[monitor])
 
 
 def _steps_per_epoch(trainer: L.Trainer) -> int:
