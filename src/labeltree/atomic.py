@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from labeltree.errors import WriteError
+from labeltree.errors import DataError, WriteError
 
 try:
     import fcntl
@@ -26,6 +26,7 @@ __all__ = [
     "atomic_write",
     "clear_leftovers",
     "new_folder_in",
+    "refuse_inputs",
     "take_lock",
     "temporary_beside",
     "wait_for_lock",
@@ -62,6 +63,13 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
                 os.fsync(written.fileno())
             os.replace(temporary, target)
             _sync_folder(target.parent)
+
+
+def refuse_inputs(out: str | os.PathLike[str], *inputs: str | os.PathLike[str] | None) -> None:
+    """Raise a `DataError` if what is written would replace what is read."""
+    for one in inputs:
+        if one is not None and Path(out).resolve() == Path(one).resolve():
+            raise DataError(f"--out '{out}' is what is read; name another file")
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -38,6 +38,13 @@ def test_costs_of_a_file(tmp_path: Path) -> None:
     assert least.tolist() == pytest.approx([0.9, 0.6, 2.0])
 
 
+def test_a_table_of_one_answer_is_one(tmp_path: Path) -> None:
+    (tmp_path / "costs.csv").write_text("answer,black,coal,white,snow\n/,1,1,2,2\n")
+    costs = read_costs(tmp_path / "costs.csv", SHADES)
+    assert costs[0].tolist() == [1, 1, 2, 2]
+    assert costs[1:].isinf().all()
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from labeltree.api.taxonomies import open_tree
-from labeltree.atomic import write_text
+from labeltree.atomic import refuse_inputs, write_text
 from labeltree.options.schema import takes
 from labeltree.options.search import ChangeIndexOptions, DuplicatesOptions, MakeIndexOptions, SearchOptions
 
@@ -54,6 +54,8 @@ def search(options: SearchOptions) -> Searched:
     """
     from labeltree.report.search_index import search_index
 
+    if options.out is not None:
+        refuse_inputs(options.out, *options.places)
     searched = search_index(options)
     if options.out is not None:
         write_text(options.out, searched.text(options.format))

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labeltree.atomic import refuse_inputs
 from labeltree.errors import RecipeError
-from labeltree.options.answer_options import AnswerFile, EmbedOptions, PredictOptions
+from labeltree.options.answer_options import EmbedOptions, PredictOptions
 from labeltree.options.model_options import (
     CalibrateOptions,
     ExportOptions,
@@ -171,12 +172,32 @@ def zero_shot(options: ZeroShotOptions) -> Answered:
     return answered
 
 
-def _check_writes(options: AnswerFile) -> None:
-    """Raise an error, before anything is read, if the answers cannot be written as is asked."""
+def _check_writes(options: PredictOptions | ZeroShotOptions) -> None:
+    """Raise an error, before anything is read, if the answers cannot be written, or would replace samples.
+
+    Those may be what a run has learned from, too.
+    """
+    if options.out is not None:
+        read = [options.data, options.taxonomy, *options.images]
+        if isinstance(options, PredictOptions):
+            read += [options.mapping, options.cost if isinstance(options.cost, str) else None]
+            read.append(_training_data(options.run))
+        refuse_inputs(options.out, *read)
     if options.format == "xlsx":
         from labeltree.workbooks import require_openpyxl
 
         require_openpyxl(str(options.out), "write .csv")
+
+
+def _training_data(run: str | Path) -> str | None:
+    """The path of the samples that a run has learned from, where it is known."""
+    from labeltree.runs import ModelDescription, RunFolder
+
+    folder = RunFolder(run)
+    if not folder.description.is_file():
+        return None
+    settings = ModelDescription.load(folder.description).settings
+    return str(settings.get("data_path") or settings.get("data") or "") or None
 
 
 @takes(EmbedOptions)
@@ -194,6 +215,8 @@ def embed(options: EmbedOptions) -> Embedded | BulkDone:
         return done
     from labeltree.inference.embed_run import embed_run
 
+    if options.out is not None:
+        refuse_inputs(options.out, options.data, _training_data(options.run))
     return embed_run(options)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from labeltree.api.taxonomies import labelled_table, read_tree
-from labeltree.api.taxonomy_versions import refuse_inputs
+from labeltree.atomic import refuse_inputs
 from labeltree.options.schema import takes
 from labeltree.options.taxonomy_options import SuggestOptions
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labeltree.api.taxonomies import as_tree, open_labels, open_tree
+from labeltree.atomic import refuse_inputs
 from labeltree.options.schema import takes
 from labeltree.options.taxonomy_options import (
     ApplyOptions,
@@ -38,7 +39,6 @@ __all__ = [
     "count_changes",
     "diff_taxonomies",
     "map_taxonomies",
-    "refuse_inputs",
     "review_taxonomy",
     "say_changes",
     "version_text",
@@ -357,15 +357,6 @@ def _refuse_mapping(out: str | Path) -> None:
     except (TaxonomyError, OSError):
         return
     raise TaxonomyError(f"--out '{out}' is a mapping, and would become a taxonomy; name another file")
-
-
-def refuse_inputs(out: str | Path, *inputs: str | Path) -> None:
-    """Raise an error if what is written would replace what is read."""
-    from labeltree.errors import TaxonomyError
-
-    for one in inputs:
-        if Path(out).resolve() == Path(one).resolve():
-            raise TaxonomyError(f"--out '{out}' is what is read; name another file")
 
 
 def _load(path: Path, old: Taxonomy) -> TaxonomyMapping:
