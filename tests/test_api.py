@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from markupsafe import escape
 
 import labeltree as lt
 from labeltree.evaluation import EvaluationResult
@@ -86,9 +87,11 @@ def test_a_notebook_shows_answers_and_numbers(
     assert {"answer", "probability", "cut", "guess_2", "guess_2_probability"} <= set(frame.columns)
     shown = answers._repr_html_()
     assert repr(answers).splitlines()[0].startswith("sample ")
-    assert repr(answers).splitlines()[-1] == answers.sentence()
+    assert answers.sentence() in repr(answers).splitlines()
+    assert repr(answers).splitlines()[-1] == answers.caveats()[-1]
+    assert all(str(escape(sentence)) in shown for sentence in answers.caveats())
     many = lt.load(runs["first"]).predict([file] * 30)
-    assert [len(repr(many).splitlines()), repr(many).splitlines()[-2]] == [23, "… 10 more"]
+    assert repr(many).splitlines()[21:23] == ["… 10 more", many.sentence()]
     assert shown.count("data:image/png;base64,") == 1
     assert "<b>" not in shown
     result = EvaluationResult.load(runs["first"] / "metrics.json")

@@ -173,6 +173,28 @@ def test_the_sentence_on_one_answer(cut: bool, said: str) -> None:
     assert Answered(["a"], one, tree, "coverage 0.9").sentence() == f"1 answer (coverage 0.9){said}"
 
 
+@pytest.mark.parametrize(
+    ("unknown", "said"),
+    [
+        ([False, False, False], "2 got none (nothing is sure enough)"),
+        ([True, True, False], "2 got none (no known class fits)"),
+        ([True, False, True], "2 got none (of 1 no known class fits, of 1 nothing is sure enough)"),
+    ],
+)
+def test_the_reason_why_samples_have_no_answer(unknown: list[bool], said: str) -> None:
+    tree = Taxonomy.from_paths(["tool/saw", "toy"])
+    three = Answers(
+        nodes=torch.tensor([0, 0, tree.find("saw")]),
+        probabilities=torch.ones(3).double(),
+        cut=torch.tensor([True, True, False]),
+        guesses=torch.full((3, 1), tree.find("saw")),
+        guess_probabilities=torch.full((3, 1), 0.9).double(),
+        unknown=torch.tensor(unknown),
+        p_known=torch.full((3,), 0.5).double(),
+    )
+    assert f"; {said}" in Answered(["a", "b", "c"], three, tree, "coverage 0.9").sentence()
+
+
 @pytest.mark.parametrize(("bar", "said"), [(0.0, True), (0.3, False)])
 def test_that_no_answer_can_be_coarser_is_said(bar: float, said: bool) -> None:
     rule: Any = SimpleNamespace(bars=lambda promise, by_depth: torch.tensor([bar, 0.0]))

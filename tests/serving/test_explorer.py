@@ -186,6 +186,12 @@ def test_the_page_of_a_node_is_right(client: TestClient, show: Any) -> None:
     blue = client.get(f"/api/nodes/{show.collection.taxonomy.find('blue')}").json()
     assert blue["hardest"][0]["row"] == 0  # a red square that is called blue
     assert client.get("/api/nodes/99").status_code == 404
+    nodes, rows = show.collection.taxonomy.num_nodes, len(show.collection)
+    for place, last in (("nodes", nodes), ("pictures", rows)):
+        missing = client.get(f"/api/{place}/{last}")
+        assert missing.status_code == 404
+        assert missing.text.count(f"are 0 to {last - 1}") == 1
+    assert client.get(f"/api/nodes/{nodes - 1}").status_code == 200
 
 
 def test_without_predictions_neighbours_say_what_is_confused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -189,11 +190,11 @@ def _check_writes(options: PredictOptions | ZeroShotOptions) -> None:
         require_openpyxl(str(options.out), "write .csv")
 
 
-def _training_data(run: str | Path) -> str | None:
+def _training_data(run: str | os.PathLike[str]) -> str | None:
     """The path of the samples that a run has learned from, where it is known."""
     from labeltree.runs import ModelDescription, RunFolder
 
-    folder = RunFolder(run)
+    folder = RunFolder(Path(run))
     if not folder.description.is_file():
         return None
     settings = ModelDescription.load(folder.description).settings

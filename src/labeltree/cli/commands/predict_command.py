@@ -96,7 +96,7 @@ def _print(done: Answered, options: AnswerFile, *, full: bool) -> None:
         sys.stdout.write(done.text(options.format))
         sys.stdout.flush()
     if told:
-        _say(_caveats(done, full=full))
+        _say(done.caveats(full=full))
     if done.skipped:
         example = ""
         if options.out is not None:  # what is printed says it
@@ -109,13 +109,3 @@ def _say(sentences: Iterable[str | None]) -> None:
     """Print sentences where they are in nobody's way."""
     for sentence in filter(None, sentences):
         print(sentence, file=sys.stderr, flush=True)
-
-
-def _caveats(done: Answered, *, full: bool) -> list[str | None]:
-    """What limits the answers, and in full what they come from."""
-    drift = None
-    if isinstance(done.drift, str):
-        drift = f"not tested whether these samples are like those of training: {done.drift}"
-    elif done.drift is not None and done.drift.alarms():
-        drift = f"labeltree: {done.drift.sentence()}"
-    return [done.classifier if full else None, done.rests_on, done.warning, drift]

@@ -155,11 +155,26 @@ class Answered:
         """The first answers as a table, and the sentence about all."""
         more = len(self) - MOST_SHOWN
         further = f"… {more:,} more\n" if more > 0 else ""
-        return show_rows(self._rows()[:MOST_SHOWN], "table") + further + self.sentence()
+        table = show_rows(self._rows()[:MOST_SHOWN], "table")
+        return "\n".join([table + further + self.sentence(), *self.caveats()])
 
     def _repr_html_(self) -> str:
         rows = self._rows()
-        return html_answers(rows, answer_cells(rows), self.sentence())
+        return html_answers(rows, answer_cells(rows), [self.sentence(), *self.caveats()])
+
+    def caveats(self, *, full: bool = False) -> list[str]:
+        """What limits the answers, a sentence each, such as that the samples are unlike those of training.
+
+        Args:
+            full: Also what the answers come from.
+        """
+        drift = ""
+        if isinstance(self.drift, str):
+            drift = f"not tested whether these samples are like those of training: {self.drift}"
+        elif self.drift is not None and self.drift.alarms():
+            drift = f"labeltree: {self.drift.sentence()}"
+        said = [self.classifier if full else "", self.rests_on, self.warning or "", drift]
+        return [sentence for sentence in said if sentence]
 
     def _read(self) -> list[str]:
         """The names of the samples that could be read."""
@@ -196,7 +211,7 @@ class Answered:
         elif given > 1:
             said += f", {cut} of them coarser than the classes"
         if none:
-            said += f"; {none} got none (nothing is sure enough)"
+            said += f"; {none} got none ({self._why_none(nothing)})"
         if self.answers.unknown is not None and (count := int(self.answers.unknown.sum())):
             said += f"; {_unknown(count, form)}"
         seen = 0 if self.seen is None else int(self.seen.sum())
@@ -221,6 +236,19 @@ class Answered:
         return (
             f"{said}; {of}, {held}, at a mean depth of {scores['depth']:.2f} "
             f"(labels: {scores['true_depth']:.2f})"
+        )
+
+    def _why_none(self, nothing: Tensor) -> str:
+        """Why samples have the root as their answer."""
+        unknown = self.answers.unknown
+        strange = 0 if unknown is None else int((unknown & nothing).sum())
+        unsure = int(nothing.sum()) - strange
+        if not strange:
+            return "nothing is sure enough"
+        return (
+            f"of {strange} no known class fits, of {unsure} nothing is sure enough"
+            if unsure
+            else "no known class fits"
         )
 
 

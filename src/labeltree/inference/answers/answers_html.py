@@ -18,19 +18,21 @@ MOST_SHOWN = 20
 _SIDE = 64  # pixels of a picture
 
 
-def html_answers(rows: Sequence[Mapping[str, Any]], shown: Sequence[Sequence[str]], sentence: str) -> str:
+def html_answers(
+    rows: Sequence[Mapping[str, Any]], shown: Sequence[Sequence[str]], sentences: Sequence[str]
+) -> str:
     """The first answers, each with the picture that it is of, where its file can be read.
 
     Args:
         rows: Rows of `answer_rows`.
         shown: For each row sample, answer, probability and guesses, as a person reads them.
-        sentence: What is said of all of them.
+        sentences: What is said of all of them.
     """
     pictures = [file_thumbnail(row["sample"]) for row in rows[:MOST_SHOWN]]
     cells = [[picture, *texts] for picture, texts in zip(pictures, shown[:MOST_SHOWN], strict=True)]
     table = html_table(["", "sample", "answer", "p", "guesses"], cells, numbers=[3])
     more = f"… {len(rows) - MOST_SHOWN:,} more" if len(rows) > MOST_SHOWN else None
-    return str(table + html_sentences([more, sentence]))
+    return str(table + html_sentences([more, *sentences]))
 
 
 def file_thumbnail(sample: str) -> str:
