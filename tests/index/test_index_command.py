@@ -38,6 +38,8 @@ def test_from_embeddings_to_changes(table: Path, tmp_path: Path, capsys: pytest.
     where, tree = tmp_path / "theirs.index", tmp_path / "tree.json"
     assert run("--embeddings", table, "--taxonomy", tree) == 0
     printed = capsys.readouterr().out
+    assert run(table, "--taxonomy", tree, "--out", tmp_path / "as-a-run-is-named") == 0
+    assert capsys.readouterr().out.replace("as-a-run-is-named", "theirs.index") == printed
     assert "9, 6 with a label (test 3, train 3, val 3)" in printed
     assert "columns   path, split, camera\n" in printed, "and neither texts nor groups, which it has not"
     index = Index.open(where)

@@ -63,9 +63,9 @@ def index_embeddings(options: MakeIndexOptions) -> Index:
     Raises:
         TaxonomyError: If a label is not in the taxonomy.
     """
-    if is_remote(options.embeddings or "") and options.out is None:
+    if is_remote(options.table or "") and options.out is None:
         raise options.refusal("`embeddings` lie in an object store: say where the index is to be, by `out`")
-    path = Path(options.embeddings or "")
+    path = Path(options.table or "")
     where = path.absolute().with_suffix(".index") if options.out is None else options.out
     Index.check_free(where, overwrite=options.overwrite)
     path = Path(local_copy(path))

@@ -38,7 +38,7 @@ def make_index(options: MakeIndexOptions) -> Index:
         RunError: If the folder is no finished run, or its samples have changed.
         DataError: If the file cannot be read, or there is an index already.
     """
-    return index_run(options) if options.embeddings is None else index_embeddings(options)
+    return index_run(options) if options.table is None else index_embeddings(options)
 
 
 def change_index(options: ChangeIndexOptions, new: Taxonomy | None = None) -> ChangedIndex:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 from labeltree.options.choices import Format, IndexGeometry, SearchFormat
@@ -28,7 +29,8 @@ class MakeIndexOptions(Options):
     """What to make an index of, and where."""
 
     what: Annotated[
-        RunPlace | None, Option("a trained run, or an index to change", metavar="RUN|INDEX", positional=True)
+        RunPlace | None,
+        Option("a trained run, an index to change, or embeddings", metavar="RUN|INDEX|FILE", positional=True),
     ] = None
     _: KW_ONLY
     embeddings: Annotated[
@@ -54,8 +56,15 @@ class MakeIndexOptions(Options):
     def check(self) -> None:
         if (self.what is None) == (self.embeddings is None):
             raise self.refusal("name a run or an index, or `embeddings` FILE")
-        own = "is that of `embeddings`; a run has its own (`move_to` changes an index)"
-        self.require("embeddings", own, "taxonomy")
+        if self.table is None:
+            own = "is that of `embeddings`; a run has its own (`move_to` changes an index)"
+            self.require("embeddings", own, "taxonomy")
+
+    @property
+    def table(self) -> Place | None:
+        """The embeddings to make an index of, also if they are named as a run is; None = those of a run."""
+        is_file = self.what is not None and Path(self.what).is_file()
+        return self.what if is_file else self.embeddings
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ ELSEWHERE = "--out DIR names another folder"
 
 _EPILOG = """examples:
   labeltree index runs/photos                            makes runs/photos/index, of all splits
-  labeltree index --embeddings theirs.npz --taxonomy tree.yaml --out theirs.index
+  labeltree index theirs.npz --taxonomy tree.yaml --out theirs.index
   labeltree index theirs.index                           describes it
   labeltree index theirs.index --add more.parquet
   labeltree index theirs.index --delete photo-17 photo-18
