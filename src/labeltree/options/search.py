@@ -63,8 +63,9 @@ class MakeIndexOptions(Options):
     @property
     def table(self) -> Place | None:
         """The embeddings to make an index of, also if they are named as a run is; None = those of a run."""
-        is_file = self.what is not None and Path(self.what).is_file()
-        return self.what if is_file else self.embeddings
+        if self.what is not None and Path(self.what).is_file():
+            return Path(self.what)
+        return self.embeddings
 
 
 @dataclass(frozen=True)
