@@ -207,3 +207,13 @@ def test_a_file_of_decisions_need_not_be_there_yet(index: Index, tmp_path: Path)
     show, _ = open_show(index.where, settings=ServiceSettings(), corrections=tmp_path / "new.csv")
     assert show.review.kept is not None
     assert not (tmp_path / "new.csv").exists()
+
+
+def test_decisions_go_on_where_nothing_is_known_of_a_run(index: Index, tmp_path: Path) -> None:
+    """An index of embeddings has no run that may have been trained with them."""
+    begun = tmp_path / "begun.csv"
+    begun.write_text("sample,label,suggested,decision\n")
+    assert index.model is None
+    show, _ = open_show(index.where, settings=ServiceSettings(), corrections=begun)
+    assert show.review.kept is not None
+    assert show.review.kept.path == begun
