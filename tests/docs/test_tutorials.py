@@ -97,3 +97,16 @@ def test_what_agrees() -> None:
     assert not tutorials.agrees("a\n", "a\nb\n")
     assert tutorials.agrees("x.png  tits/…  0.99  tits/blue 0.9", "x.png  tits/?   –     tits/blue 0.8")
     assert not tutorials.agrees("x.png  tits/…  0.99", "x.png  tits/?")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_sentence_above_a_table_says_what_is_in_it(page: Path) -> None:
+    """What is shown may differ a little from what a machine prints, but not from itself."""
+    for said in re.split(r"(?=^Of [\d,]+ test )", page.read_text("utf-8"), flags=re.MULTILINE)[1:]:
+        shares = [float(share) for share in re.findall(r"([\d.]+)\s?%", said.splitlines()[0])[:4]]
+        row = re.search(r"^top-1 accuracy +([\d.]+) \[([\d.]+), ([\d.]+)\]", said, re.MULTILINE)
+        if row is None or len(shares) < 4:
+            continue
+        right, _, low, high = shares
+        assert right == pytest.approx(100 * float(row[1]), abs=0.06), said.splitlines()[0]
+        assert (low, high) == pytest.approx([100 * float(end) for end in row.groups()[1:]], abs=0.06)

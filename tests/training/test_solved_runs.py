@@ -295,3 +295,20 @@ def test_suspects_are_sought_among_features_that_know_no_label(tmp_path: Path) -
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("labeltree.index.open_table", lambda *args, **kwargs: changed)
         assert torch.equal(lt.suspects(path).scores.nan_to_num(-1), scores)
+
+
+@pytest.mark.parametrize("noise", [0.001, 1000.0])
+def test_a_run_is_compared_with_the_vectors_that_it_reads(noise: float, tmp_path: Path) -> None:
+    """Folds decide whether columns are standardised; standardised ones that it never saw are no start."""
+    draw = np.random.default_rng(0)
+    labels = draw.integers(4, size=200)
+    vectors = np.eye(4)[labels] + 0.3 * draw.normal(size=(200, 4))
+    vectors = np.concatenate([vectors, noise * draw.normal(size=(200, 40))], axis=1)
+    np.savez(tmp_path / "v.npz", vectors=vectors, label=np.array(["a/w", "a/x", "b/y", "b/z"])[labels])
+    folder = lt.train(tmp_path / "v.npz", "tree-ridge", out=tmp_path / "run", progress_bar=False)
+    methods = lt.evaluate(folder, resamples=20).result.methods
+    read, raw = (np.load(folder.embeddings(name)) for name in ("trained", "raw"))
+    as_they_are = bool(np.allclose(read["features"], raw["embeddings"]))
+    assert as_they_are == (noise < 1)
+    assert ("standardised vectors" in methods) == (not as_they_are)
+    assert "raw vectors" in methods

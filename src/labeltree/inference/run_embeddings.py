@@ -23,6 +23,7 @@ from labeltree.models import encoder_modality
 from labeltree.models.encoder import Modality
 from labeltree.models.hub import only_cached
 from labeltree.models.paired import PairedEncoder, only
+from labeltree.models.vector_encoder import VectorEncoder
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.split_names import CALIB
@@ -196,13 +197,16 @@ def run_tables(
     `trained` is the table of the run itself, `untrained` that of the encoder with its initial weights,
     and `raw` that of the samples themselves, without an encoder. `progress` is called as the computation
     proceeds. With `verify`, all files of the samples are read again and the tables are recomputed.
-    `untrained` is left out, with a warning, if the weights that training started from are gone, and `raw`
-    where there is a pretrained image encoder, beside which pixels say little.
+    `untrained` is left out, with a warning, if the weights that training started from are gone, and without
+    one where vectors are read as they are, which is `raw`; that is left out where there is a pretrained
+    image encoder, beside which pixels say little.
     """
     run = load_run(path, progress, verify=verify, encoder="later")
     tables: dict[str, EmbeddingTable] = {}
     for name in names:
         if name == "raw" and "untrained" in tables and _starts_with_pictures(run):
+            continue
+        if name == "untrained" and _reads_raw_vectors(run):
             continue
         try:
             tables[name] = _kept_table(name, run, progress, verify=verify)
@@ -246,6 +250,12 @@ def _has_learned_features(run: TrainedRun) -> bool | None:
 def _starts_with_pictures(run: TrainedRun) -> bool:
     """Whether a run began with a pretrained encoder of images alone."""
     return start_name(run.recipe) == START_NAMES[0] and run.network.modality == "image"
+
+
+def _reads_raw_vectors(run: TrainedRun) -> bool:
+    """Whether a run reads vectors without standardising them."""
+    encoder = run.network.encoder.without_adapter
+    return isinstance(encoder, VectorEncoder) and encoder.is_identity
 
 
 class _StartIsGone(Exception):

@@ -82,6 +82,11 @@ class VectorEncoder(Encoder):
         self.centre.zero_()
         self.scale.fill_(1.0)
 
+    @property
+    def is_identity(self) -> bool:
+        """Whether vectors are given back as they are."""
+        return not bool(self.centre.any()) and bool((self.scale == 1).all())
+
     def forward(self, vectors: Tensor) -> Tensor:
         """Features (b, width) of vectors (b, width)."""
         return (vectors - self.centre) * self.scale

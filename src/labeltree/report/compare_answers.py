@@ -110,7 +110,8 @@ def added_by_training(
         differences: Its `answer_differences`; None = they are computed.
         shares: Whether to name the two shares of right answers.
     """
-    name = next((name for name in START_NAMES if name in result.methods and name != result.name), None)
+    starts = (*START_NAMES, RAW_NAMES["vector"])
+    name = next((name for name in starts if name in result.methods and name != result.name), None)
     if name is None:
         return ""
     ours, theirs = (result.methods[key].answer_score("top1") for key in (result.name, name))
