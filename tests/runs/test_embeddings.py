@@ -248,6 +248,12 @@ def test_groups_are_read_as_numbers_or_names(
     assert again.rows(torch.tensor([0, 3])).groups.tolist() == [4, 2]  # type: ignore[union-attr]
 
 
+def test_a_table_is_shown_in_a_line(table: EmbeddingTable) -> None:
+    known = replace(table, groups=torch.tensor([4, -1, 4, 2, 2]), attributes={"site": np.array(["a"] * 5)})
+    assert repr(known).startswith("EmbeddingTable(5 samples, ")
+    assert repr(known).endswith("2 groups, site)")
+
+
 def test_groups_by_name(tmp_path: Path) -> None:
     names = np.array(["patient 7", "", "patient 3", "patient 7"])
     np.savez(

@@ -178,6 +178,19 @@ class EmbeddingTable:
         names = aspect_names(self.aspect_taxonomies, self.aspect_names)
         object.__setattr__(self, "aspect_names", names)  # the table is frozen, its defaults are computed
 
+    def __repr__(self) -> str:
+        """How many samples there are, of which kind, and what else is known of them."""
+        said = [f"{len(self):,} samples", f"{self.embeddings.shape[1]}-d {self.geometry}"]
+        if self.features is not None:
+            said.append(f"{self.features.shape[1]}-d features")
+        if self.split is not None:
+            names, counts = np.unique(self.split, return_counts=True)
+            said += [f"{name or 'no split'} {count:,}" for name, count in zip(names, counts, strict=True)]
+        if self.groups is not None:
+            said.append(f"{len(self.groups[self.groups >= 0].unique()):,} groups")
+        said += [", ".join(self.attributes)] if self.attributes else []
+        return f"EmbeddingTable({', '.join(said)})"
+
     def __len__(self) -> int:
         return len(self.embeddings)
 
