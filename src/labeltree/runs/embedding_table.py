@@ -187,7 +187,7 @@ class EmbeddingTable:
             names, counts = np.unique(self.split, return_counts=True)
             said += [f"{name or 'no split'} {count:,}" for name, count in zip(names, counts, strict=True)]
         if self.groups is not None:
-            said.append(f"{len(self.groups[self.groups >= 0].unique()):,} groups")
+            said.append(f"{len(np.unique(self.groups[self.groups >= 0])):,} groups")
         said += [", ".join(self.attributes)] if self.attributes else []
         return f"EmbeddingTable({', '.join(said)})"
 
