@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 import torch
 
 from labeltree.decisions import Promise, holds_truth
-from labeltree.decisions.kept_promises import calibrated_units, group_coverage, is_kept, may_be_kept
+from labeltree.decisions.kept_promises import (
+    calibrated_units,
+    group_coverage,
+    is_kept,
+    may_be_kept,
+    say_kept,
+)
 from labeltree.inference.coverage import count_called_unknown, measure_coverage
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -33,6 +40,17 @@ def test_few_answers_or_groups_say_nothing() -> None:
     assert is_kept(0.9, 0.9, 0.95, 100, samples=20, groups=None) is True
     assert calibrated_units({"for the thresholds": 70}) == 70
     assert calibrated_units({"for the thresholds": 70, "groups for the thresholds": 9}) == 9
+
+
+def test_only_what_the_samples_support_is_called_kept() -> None:
+    """Of 37 answers 91.9 % [78.1 %, 98.3 %] may be a coverage of 0.9, or of 0.8: that is not "kept"."""
+    assert say_kept(None, 0.9, 0.95, 0.94) == "too few to tell"
+    assert say_kept(False, 0.9, 0.95, 0.94) == "not kept"
+    assert say_kept(True, 0.9, 0.956, 0.879) == "kept"
+    assert say_kept(True, 0.9, 0.95, 0.8) == "kept"
+    for share, low in ((0.919, 0.781), (0.909, 0.749), (0.95, 0.799), (0.899, 0.89), (0.95, math.nan)):
+        assert say_kept(True, 0.9, share, low) == "not clearly below it"
+    assert say_kept(True, 0.99, 1.0, 0.97) == "not clearly below it"
 
 
 def test_shares_of_groups_equal_a_loop() -> None:
@@ -108,6 +126,46 @@ def test_coverage_of_all_of_groups_and_by_site(counted: str) -> None:
     assert "too few to tell" in lines[3]
     assert lines[4].endswith("not kept")
     assert "file: " in lines[5]
+
+
+def parts_by(values: Sequence[object], groups: Sequence[object]) -> tuple[list[str], tuple[str, ...]]:
+    """By which values coverage is broken down, and the attributes that number within groups."""
+    nodes, names = TREE.leaves[torch.zeros(len(groups), dtype=torch.int64)], np.array(groups, dtype=str)
+    table = EmbeddingTable(
+        torch.zeros(len(nodes), 2),
+        nodes,
+        groups=torch.from_numpy(np.unique(names, return_inverse=True)[1]),
+        group_names=names,
+        attributes={"it": np.array(values, dtype=str)},
+    )
+    measured = measure_coverage(nodes, table, torch.ones(len(nodes)).bool(), TREE, Promise(0.9), 50)
+    assert measured is not None
+    assert all(name in measured.text() for name in measured.within_groups)
+    return [part.name for part in measured.parts], measured.within_groups
+
+
+def test_coverage_is_not_broken_down_by_numbers_within_groups() -> None:
+    """Lesion 1 of one patient has nothing in common with lesion 1 of another."""
+    patients = np.repeat(np.arange(60), np.arange(60) % 4 + 1)
+    lesion = np.concatenate([np.arange(number % 4 + 1) for number in range(60)])
+    for values in (lesion, lesion + 1, [f"lesion {number + 1}" for number in lesion]):
+        assert parts_by(values, patients) == ([], ("it",))
+    some = np.array([*map(str, lesion[:-2]), "", ""])  # missing ones; and a patient that lost its first
+    some[1] = "2"
+    assert parts_by(some, patients) == ([], ("it",))
+    pictures = np.repeat(np.arange(len(lesion)), 2)  # two of each lesion
+    assert parts_by(lesion[pictures], patients[pictures]) == ([], ("it",))
+    assert parts_by([*"aabbccdd"], [*"11112222"]) == ([], ("it",)), "each lesion has a name of its own"
+
+    draw = np.random.default_rng(0)
+    grades = draw.integers(1, 4, len(patients))
+    assert parts_by(grades, patients) == (["it = 1", "it = 2", "it = 3"], ())
+    mostly = 1 + (draw.random(len(patients)) < 0.05)
+    assert parts_by(mostly, patients) == (["it = 1", "it = 2"], ())
+    assert parts_by(lesion % 2, patients) == (["it = 0", "it = 1"], ()), "no and yes"
+    assert parts_by(patients % 3, patients)[1] == (), "a number of the patient, not of its lesion"
+    assert parts_by(draw.choice(["left", "right"], len(patients)), patients)[1] == ()
+    assert parts_by(lesion, np.full(len(lesion), ""))[1] == (), "nothing says who belongs together"
 
 
 def test_without_labels_or_groups() -> None:

@@ -11,11 +11,13 @@ import pytest
 import torch
 
 import labeltree as lt
+from labeltree.data.corrections import Correction, Corrections
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationSettings, compare, evaluate, load_outcomes, save_outcomes
 from labeltree.evaluation.comparing.compare_runs import Compared, compare_paths
 from labeltree.options.comparison_options import CompareOptions
 from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
+from labeltree.runs.model_description import ModelDescription
 from labeltree.taxonomy import Taxonomy
 from sweeps import long_unless, some_now
 
@@ -166,6 +168,64 @@ def test_another_label_of_an_id_is_named(tmp_path: Path) -> None:
     other = _evaluated(tmp_path / "b", noise=0.3, ids=swapped)
     with pytest.raises(DataError, match=r"2 samples have other labels.*'img004'.*not the same samples"):
         _compare(first, other)
+
+
+def _learned_from(place: Path, rounds: dict[Path, Corrections]) -> Path:
+    """What `_evaluated` has made, as the folder of a run that learned from the labels of these tables."""
+    folder, relabelled = RunFolder(place), {}
+    TREE.save(folder.taxonomy)
+    ModelDescription({"corrections": list(map(str, rounds)) or None}, None).save(folder.description)
+    for number, (file, table) in enumerate(rounds.items(), 1):
+        table.save(file)
+        table.save(folder.correction_file(number))
+        relabelled |= {IDS.index(entry.sample): TREE.find(entry.node) for entry in table.entries}
+    record, outcomes = folder.load_samples(), load_outcomes(folder.outcomes)["run"]
+    for known in (record, outcomes):
+        for row in np.flatnonzero(np.isin(known.instances, list(relabelled))):
+            known.nodes[row] = relabelled[int(known.instances[row])]
+    record.save(folder.samples)
+    save_outcomes(folder.outcomes, {"run": outcomes})
+    return place
+
+
+def test_corrections_that_one_run_learned_from_are_named_with_the_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run and the one trained on its decided suspects were "not the same samples", with no way out."""
+    monkeypatch.chdir(tmp_path)
+    first, second = tmp_path / "sus.csv", tmp_path / "my more.csv"
+    one = Corrections((Correction(IDS[4], "dog", "accept", "cat"),))
+    two = Corrections((Correction(IDS[5], "cat", "accept", "elm"),))
+    tables: list[dict[Path, Corrections]] = [{}, {first: one}, {first: one, second: two}]
+    plain, corrected, again = (
+        _learned_from(_evaluated(tmp_path / name, noise=noise, ids=IDS), rounds)
+        for name, noise, rounds in zip(("p2", "p3", "p4"), (0.9, 0.3, 0.5), tables, strict=True)
+    )
+    evaluation = f"'labeltree evaluate {plain} --corrections sus.csv'"
+    with pytest.raises(
+        DataError,
+        match=rf"^1 sample has another label in 'p3' than in 'p2', sample 'img004': .* {evaluation}, then "
+        rf"'labeltree compare {plain}/corrected-sus {corrected}'$",
+    ):
+        _compare(plain, corrected)
+    with pytest.raises(DataError, match=rf"{evaluation}, .* compare {corrected} {plain}/corrected-sus'$"):
+        _compare(corrected, plain)
+    files = '--corrections sus.csv "my more.csv"'
+    with pytest.raises(
+        DataError,
+        match=rf"evaluate {plain} {files}', 'labeltree evaluate {corrected} {files}', then "
+        r"'labeltree compare "
+        rf'"{plain}/corrected-sus\+my more" "{corrected}/corrected-sus\+my more" {again}\'$',
+    ):
+        _compare(plain, corrected, again)
+
+    second.write_text("changed since", "utf-8")
+    own = f"{again}/corrections.csv {again}/corrections-2.csv"
+    with pytest.raises(DataError, match=rf"evaluate {plain} --corrections {own}'"):
+        _compare(plain, again)
+    other = _learned_from(_evaluated(tmp_path / "p5", noise=0.2, ids=IDS), {second: two})
+    with pytest.raises(DataError, match="not the same samples, or not as labelled; compare runs on the same"):
+        _compare(corrected, other)
 
 
 def test_vectors_without_ids_are_paired_by_rows_if_there_are_as_many(tmp_path: Path) -> None:

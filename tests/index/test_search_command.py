@@ -17,7 +17,9 @@ from labeltree.errors import DataError
 from labeltree.index import Hits, Index, IndexRows, queries
 from labeltree.index.queries import Query, queries_in, run_queries
 from labeltree.index.search_results import Answer, likely_label, place_of, results_text
+from labeltree.options.search import HOW_FAR_OFF
 from labeltree.report.pages.search_page import search_page
+from labeltree.report.shown_samples.searches import search_legend
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
 TREE = Taxonomy.from_paths(["animal/mammal/dog", "animal/mammal/cat", "animal/bird", "plant/oak"])
@@ -239,6 +241,16 @@ def test_a_place_without_an_index_says_how_to_make_one(
     assert "labeltree index" in capsys.readouterr().err
 
 
+def test_how_far_off_is_a_height_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    """Bird is a sibling of mammal, and two steps off: the branch of both goes deeper beside it."""
+    assert main(["search", "--help"]) == 0
+    assert HOW_FAR_OFF in " ".join(capsys.readouterr().out.split())
+    assert place_of(TREE, BIRD, MAMMAL).steps == int(TREE.height[ANIMAL]) == 2
+    assert [words for _, _, words in search_legend(TREE)] == [
+        "same class", "1 step off", "2 steps off", "3 steps off: only the root in common",
+    ]  # fmt: skip
+
+
 def test_weights_that_have_changed_are_refused(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
@@ -255,6 +267,9 @@ def test_the_wall_escapes_names_and_shows_every_distance_on_the_tree(index: Inde
     page = search_page(answers, TREE, title="<script>alert(1)</script>")
     assert "<script>" not in page
     assert "&lt;b&gt;text of d2&lt;/b&gt;" in page
+    assert f"How far off: {HOW_FAR_OFF}." in page
+    for words in ("1 step off ", "2 steps off ", "3 steps off: only the root in common "):
+        assert words in page
     for near in range(5):
         assert f'id="near-{near}"' in page
         assert f'class="near-{near}"' in page

@@ -152,6 +152,14 @@ def test_misspelt_paths_have_a_suggestion(tmp_path: Path) -> None:
         EmbeddingTable.load(tmp_path / "t.npz", tree)
 
 
+def test_a_name_above_the_misspelt_one_is_no_suggestion(tmp_path: Path) -> None:
+    tree = Taxonomy.from_paths([("melanocytic", "naevus"), ("melanocytic", "melanoma")])
+    for label, said in (("nevus", r"did you mean 'melanocytic/naevus'\?"), ("xyz", r"\(1 sample\)")):
+        np.savez(tmp_path / "t.npz", embeddings=np.eye(1), labels=np.array([f"melanocytic/{label}"]))
+        with pytest.raises(TaxonomyError, match=said):
+            EmbeddingTable.load(tmp_path / "t.npz", tree)
+
+
 def test_breadcrumbs_are_paths(taxonomy: Taxonomy, tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", embeddings=np.eye(2), labels=np.array(["a > x", "b"]))
     assert EmbeddingTable.load(tmp_path / "t.npz", taxonomy).nodes.tolist() == [2, 4]

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -110,6 +112,23 @@ def test_labels_that_are_not_there() -> None:
             with pytest.raises(TaxonomyError) as caught:
                 query(label)
             assert str(caught.value) == sentence
+    tree = Taxonomy.from_paths([("melanocytic", "naevus"), ("melanocytic", "melanoma"), ("T-shirt/top",)])
+    above = "'melanocytic' has no child"
+    hints = {
+        "melanocytic/nevus": f"{above} 'nevus'; nearest: 'naevus'",
+        "melanocytic/xyz": f"{above} 'xyz'; there are 'naevus' and 'melanoma'",
+        "melanocytic/naevus/a": "'melanocytic/naevus' is a leaf",
+        "melanocytik/naevus": "the root has no child 'melanocytik'; nearest: 'melanocytic'",
+        "melanocytic > nevus": f"{above} 'nevus'; nearest: 'naevus'",
+        "T-shirt/tpo": "nearest: 'T-shirt/top'",
+    }
+    for label, hint in hints.items():
+        with pytest.raises(TaxonomyError, match=rf"is not in the taxonomy \({re.escape(hint)}\)$"):
+            tree.find(label)
+
+
+def test_several_labels_that_are_not_there() -> None:
+    tree = Taxonomy.from_paths(PATHS)
     with pytest.raises(TaxonomyError, match=r"5 labels are not .*: 'v' \(.*\); 'w' .*'x' .* and 2 more$"):
         tree.encode(["v", "w", "x", "y", "z", "dog"])
     with pytest.raises(TaxonomyError, match=r"label \('animal', 'oak'\) is not in the taxonomy"):

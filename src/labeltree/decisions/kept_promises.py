@@ -53,11 +53,25 @@ def is_kept(
     return may_be_kept(promised, measured, high, calibrated)
 
 
-def say_kept(kept: bool | None, promised: float, measured: float) -> str:
-    """What `is_kept` says, in words: a coverage below the promise that chance explains is not called kept."""
+def say_kept(kept: bool | None, promised: float, measured: float, low: float) -> str:
+    """What `is_kept` says, in words.
+
+    Only what the samples support is called kept: a coverage that is no less than promised, and whose interval
+    leaves no room for more than twice the share of wrong answers that the promise allows. Else a promise that
+    may be kept is "not clearly below it".
+
+    Args:
+        kept: What `is_kept` says.
+        promised: The promised coverage.
+        measured: The coverage of the test samples.
+        low: Lower end of its confidence interval; NaN if there is none.
+    """
     if kept is None:
         return "too few to tell"
-    return "not kept" if not kept else "kept" if measured >= promised else "not clearly below it"
+    if not kept:
+        return "not kept"
+    supported = measured >= promised and 1 - low <= 2 * (1 - promised) + 1e-9
+    return "kept" if supported else "not clearly below it"
 
 
 def calibrated_units(counts: Mapping[str, int]) -> int:

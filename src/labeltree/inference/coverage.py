@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +24,8 @@ __all__ = ["CalledUnknown", "Coverage", "PartCoverage", "count_called_unknown", 
 
 _FEWEST = 20  # known samples of which a share says something
 _MOST_VALUES = 12  # of an attribute that are shown in a terminal
+_NUMBER = re.compile(r"(\D*)(\d{1,6})")
+_NUMBERED, _SEVERAL = 0.9, 0.5  # shares of groups that a column numbers within, and with several numbers
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class PartCoverage:
         of = say_count(self.samples, "sample")
         of += "" if self.groups is None else f" of {say_count(self.groups, 'group')}"
         ends = "" if math.isnan(self.low) else f" [{self.low:.1%}, {self.high:.1%}]"
-        verdict = say_kept(self.kept, promised, self.share)
+        verdict = say_kept(self.kept, promised, self.share, self.low)
         return f"{self.share:.1%}{ends} of {of}: {verdict}"
 
 
@@ -69,6 +73,8 @@ class Coverage:
         mean_of_groups: Mean of the coverages of the groups, each counting once.
         parts: Of the samples with each value of the attributes.
         left_out: Attributes with too many values to be shown, and their numbers.
+        within_groups: Attributes that tell apart things of one group, such as its lesions 1, 2, 3: value 1
+            of one group has nothing in common with value 1 of another.
     """
 
     promised: float
@@ -79,6 +85,7 @@ class Coverage:
     mean_of_groups: float
     parts: tuple[PartCoverage, ...] = ()
     left_out: tuple[tuple[str, int], ...] = ()
+    within_groups: tuple[str, ...] = ()
 
     def text(self) -> str:
         """A few lines for a terminal."""
@@ -94,6 +101,7 @@ class Coverage:
         width = max((len(part.name) for part in self.parts), default=0)
         lines += [f"  {part.name:<{width}}  {part.sentence(self.promised)}" for part in self.parts]
         lines += [f"  {name}: {count:,} values, too many to show" for name, count in self.left_out]
+        lines += [f"  {name}: numbers within groups, not shown" for name in self.within_groups]
         return "\n".join(lines)
 
 
@@ -149,6 +157,12 @@ def measure_coverage(
 ) -> Coverage | None:
     """Measure how often answers hold the truth; None if no label decides about one.
 
+    The samples with each value of an attribute are a part of their own, unless the attribute has many values
+    or tells apart things within groups. It does if each value is of one group alone, and some group has
+    several; or if in 90 % of the groups with several samples its values are 1, 2, 3 … (or 0, 1, 2 …)
+    without a gap, with a word before them or not, and half of these groups have several values. 0 and 1
+    alone are no and yes.
+
     Args:
         answers: (n,) nodes.
         table: The n samples, with their labels, groups and attributes.
@@ -163,12 +177,14 @@ def measure_coverage(
     holds = holds_truth(answers[rows], table.nodes[rows], taxonomy)
     units = rows if table.groups is None else table.groups[rows]
     masks: dict[str, Tensor] = {"": torch.ones(len(rows), dtype=torch.bool)}
-    left_out = []
+    left_out, within = [], []
     for name, column in table.attributes.items():
         values = np.asarray(column)[rows.numpy()]
         kinds = sorted(set(values.tolist()), key=lambda value: (not value, value))
         if len(kinds) > _MOST_VALUES:
             left_out.append((name, len(kinds)))
+        elif _numbers_within_groups(np.asarray(column), table):
+            within.append(name)
         elif kinds != [""]:
             masks |= {f"{name} = {kind or '(missing)'}": torch.from_numpy(values == kind) for kind in kinds}
     counted = "group" if promise.counted == "group" and table.groups is not None else "sample"
@@ -213,4 +229,33 @@ def measure_coverage(
         math.nan if shares is None else float(shares.mean()),
         tuple(parts[1:]),
         tuple(left_out),
+        tuple(within),
     )
+
+
+def _numbers_within_groups(values: np.ndarray[Any, Any], table: EmbeddingTable) -> bool:
+    """Whether values `(n,)` tell apart things of one group; see `measure_coverage`."""
+    if table.groups is None:
+        return False
+    named = table.groups.numpy() if table.group_names is None else np.asarray(table.group_names)
+    rows = np.flatnonzero((values != "") & (named != ("" if named.dtype.kind == "U" else -1)))
+    if not len(rows):
+        return False
+    groups, sizes = np.unique(named[rows], return_inverse=True, return_counts=True)[1:]
+    kinds, codes = np.unique(values[rows], return_inverse=True)
+    pairs = np.unique(np.stack([groups.reshape(-1), codes.reshape(-1)]), axis=1)
+    counts = np.bincount(pairs[0])  # values of each group
+    if pairs.shape[1] == len(kinds) and bool((counts > 1).any()):
+        return True
+    told = [_NUMBER.fullmatch(kind) for kind in kinds.tolist()]
+    if None in told or len({match[1] for match in told if match}) > 1 or not bool((sizes > 1).any()):
+        return False
+    numbers = np.array([int(match[2]) for match in told if match])
+    if set(numbers.tolist()) == {0, 1}:
+        return False
+    first, last = np.full(len(sizes), numbers.max()), np.full(len(sizes), -1)
+    np.minimum.at(first, pairs[0], numbers[pairs[1]])
+    np.maximum.at(last, pairs[0], numbers[pairs[1]])
+    begun = (first == numbers.min()) & (numbers.min() <= 1) & (last - first + 1 == counts)
+    many = sizes > 1
+    return bool(begun[many].mean() >= _NUMBERED and (counts[many] > 1).mean() >= _SEVERAL)

@@ -12,8 +12,10 @@ from labeltree.options.choices import Format, IndexGeometry, SearchFormat
 from labeltree.options.schema import Option, Options, Place, RunPlace, argument
 from labeltree.options.shared import ShownProgress, TableSettings, choose_form
 
-__all__ = ["ChangeIndexOptions", "DuplicatesOptions", "MakeIndexOptions", "SearchOptions"]
+__all__ = ["HOW_FAR_OFF", "ChangeIndexOptions", "DuplicatesOptions", "MakeIndexOptions", "SearchOptions"]
 
+HOW_FAR_OFF = "the height of the smallest branch that holds both labels, in steps down to its farthest class"
+"""How far off a result is on the tree, or a mistake: the words that help and pages share."""
 
 _FORMATS: dict[str, SearchFormat] = {".csv": "csv", ".json": "json", ".html": "html", ".txt": "table"}
 _PAIR_FORMATS: dict[str, Format] = {".csv": "csv", ".json": "json", ".txt": "table"}

@@ -72,8 +72,7 @@ def _folder_in(run: RunFolder, other: OtherTaxonomy | None, corrections: Correct
     name = "" if other is None else Path(other.file).stem
     if corrections is not None:
         files = [corrections] if isinstance(corrections, str | Path) else corrections
-        corrected = "+".join(Path(file).stem for file in files)
-        return run.path / (f"corrected-{corrected}" + (f"-on-{name}" if name else ""))
+        return run.corrected(files, name)
     if other is None:
         return run.path
     usual = RunFolder(run.path / f"on-{name}")

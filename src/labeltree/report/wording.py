@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from labeltree.counted_nouns import say_count
 from labeltree.evaluation.fewest_samples import TOO_FEW, says_nothing
 from labeltree.metrics.catalogue import Metric, find_metric, is_larger_better
 
@@ -19,6 +20,7 @@ __all__ = [
     "format_score",
     "metric_words",
     "percent",
+    "say_far_off",
 ]
 
 
@@ -135,6 +137,12 @@ ASPECTS = (
         "Share whose most similar other {sample} has the same label in the aspect.",
     ),
 )
+
+
+def say_far_off(steps: int, tallest: int) -> str:
+    """How far off a label is, see `HOW_FAR_OFF`, in a tree of this height: `2 steps off`."""
+    off = f"{say_count(steps, 'step')} off"
+    return f"{off}: only the root in common" if steps == tallest else off
 
 
 def format_score(value: float, *, share: bool = True) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = ["RunFiles"]
@@ -161,3 +162,8 @@ class RunFiles:
         while (file := self.correction_file(len(files) + 1)).is_file():
             files.append(file)
         return files
+
+    def corrected(self, files: Sequence[str | os.PathLike[str]], on: str = "") -> Path:
+        """The folder for the evaluation on labels that tables correct; on another taxonomy, by its name."""
+        name = "+".join(Path(file).stem for file in files)
+        return self.path / (f"corrected-{name}" + (f"-on-{on}" if on else ""))

@@ -136,13 +136,16 @@ class _Near:
             return "; a missing label is an empty text"
         if said := self._taxonomy.say_instead(label):
             return f"; {said}"
+        names = dict.fromkeys(self._taxonomy.names[1:])
         for path in (split_path(label), spaced_path(label)):
             if len(path) > 1:
                 candidates = self._taxonomy.candidates(path[-1])
                 node = candidates[0] if len(candidates) == 1 else self._taxonomy.nearest_path(path)
                 if node is not None:
                     return f"; did you mean '{self._taxonomy.path_name(node)}'?"
-        alike = self._plain.get(plain_key(label), []) or near_names(label, self._taxonomy.names[1:])[:1]
+                for name in path:  # one above the name that is misspelt is not what is meant
+                    names.pop(name, None)
+        alike = self._plain.get(plain_key(label), []) or near_names(label, names)[:1]
         return f"; did you mean '{alike[0]}'?" if alike else ""
 
 

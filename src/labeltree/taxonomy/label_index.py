@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from labeltree.errors import TaxonomyError
 from labeltree.lazy import torch
 from labeltree.taxonomy.files.breadcrumbs import spaced_path
-from labeltree.taxonomy.naming import is_missing, join_path, near_names, nearest_hint, some, split_path
+from labeltree.taxonomy.naming import (
+    is_missing,
+    join_path,
+    near_names,
+    nearest_hint,
+    some,
+    spelt_alike,
+    split_path,
+)
 from labeltree.taxonomy.numbering import IntArray
 
 if TYPE_CHECKING:
@@ -227,16 +235,19 @@ class LabelIndex:
         path = split_path(label) if isinstance(label, str) else tuple(label)
         if len(path) <= 1 and isinstance(label, str):
             path = spaced_path(label)
-        if len(path) <= 1 or (isinstance(label, str) and near_names(label, self._first)):
-            hint = nearest_hint(label if isinstance(label, str) else "".join(label), self._first)
-        else:
-            known = next(k for k in range(len(path), -1, -1) if self.follow(path[:k]) is not None)
-            node = self.follow(path[:known])
-            children = self._children_of(node or 0)
-            place = repr(join_path(path[:known])) if known else "the root"
-            hint = f"{place} has no child {path[known]!r}; " if children else f"{place} is a leaf"
-            hint += nearest_hint(path[known], children)
-        return f" ({hint})"
+        if len(path) <= 1:
+            return f" ({nearest_hint(label if isinstance(label, str) else ''.join(label), self._first)})"
+        known = next(k for k in range(len(path), -1, -1) if self.follow(path[:k]) is not None)
+        children = self._children_of(self.follow(path[:known]) or 0)
+        if isinstance(label, str):  # a name that holds a separator, such as T-shirt/top
+            names = [name for name in near_names(label, self._first) if name not in path]
+            if names and spelt_alike(label, names[0]) > spelt_alike(
+                path[known], next(iter(near_names(path[known], children)), "")
+            ):
+                return f" ({nearest_hint(label, names)})"
+        place = repr(join_path(path[:known])) if known else "the root"
+        hint = f"{place} has no child {path[known]!r}; " if children else f"{place} is a leaf"
+        return f" ({hint}{nearest_hint(path[known], children)})"
 
 
 def _forms(name: str) -> list[str]:

@@ -24,6 +24,7 @@ __all__ = [
     "repeated_siblings",
     "short_name",
     "some",
+    "spelt_alike",
     "split_path",
     "tidy",
     "twins_sentence",
@@ -259,6 +260,11 @@ def near_names(name: str, names: Iterable[str]) -> list[str]:
         folded = {key: candidate for key, candidate in folded.items() if key[:1] == wanted[:1]}
     near = difflib.get_close_matches(wanted, folded, n=3, cutoff=0.6)
     return [folded[key] for key in near]
+
+
+def spelt_alike(name: str, other: str) -> float:
+    """How similarly two names are spelt, ignoring case: 1 if they are the same, 0 if one is empty."""
+    return difflib.SequenceMatcher(None, other.casefold(), name.strip().casefold()).ratio() if other else 0.0
 
 
 def nearest_hint(name: str, names: Iterable[str]) -> str:

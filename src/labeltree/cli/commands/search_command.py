@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 
 from labeltree.cli.command_parser import make_parser, read_options
 from labeltree.cli.print_parts import end_incomplete
-from labeltree.options.search import SearchOptions
+from labeltree.options.search import HOW_FAR_OFF, SearchOptions
 
 SUMMARY = "find the samples of an index that are most like an image, a text, a sample or a node"
 _NAMES = ("query", "queries", "entry", "entries")
 ELSEWHERE = "--out FILE names another file"
 """What to do if the place that it writes to is full or read-only."""
 
-_DESCRIPTION = """Find the samples of an index that are most like images, texts, samples of the index, or
-nodes (the mean of what is labelled there). Images and texts are embedded by the run
-that the index was made from. 'off' is the number of steps up from the query's label to the
-node that it shares with a result's; a query without a label gets the one that its ten nearest
-results suggest."""
+_DESCRIPTION = textwrap.fill(
+    "Find the samples of an index that are most like images, texts, samples of the index, or nodes (the mean "
+    "of what is labelled there). Images and texts are embedded by the run that the index was made from. "
+    f"'off' says how far a result's label is from the query's: {HOW_FAR_OFF}. A query without a label gets "
+    "the one that its ten nearest results suggest.",
+    88,
+)
 _EPILOG = """examples:
   labeltree search runs/photos query.jpg
   labeltree search runs/photos query.jpg --within animal/mammal --out wall.html

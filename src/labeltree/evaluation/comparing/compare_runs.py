@@ -13,8 +13,10 @@ from labeltree.errors import DataError, RunError, typed
 from labeltree.evaluation.chosen_samples import with_usual_splits
 from labeltree.evaluation.comparing.compare_outcomes import BY_STRATUM, compare
 from labeltree.evaluation.comparing.comparison import Comparison
+from labeltree.evaluation.comparing.corrected_runs import commands_on_corrected
 from labeltree.evaluation.comparing.gate import Gate, Verdict
 from labeltree.evaluation.comparing.pair_test_samples import pair_samples
+from labeltree.evaluation.comparing.paired_estimates import OtherLabelsError
 from labeltree.evaluation.comparing.result_text import comparison_csv, comparison_text
 from labeltree.evaluation.evaluate_table import evaluate
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes
@@ -109,22 +111,28 @@ def compare_paths(methods: Mapping[str, Sequence[str | Path]], options: CompareO
     of_runs = iter(paired)
     if progress is not None:
         progress("comparing", 0, 0)
-    result = compare(
-        {name: [next(of_runs) for _ in runs] for name, runs in read.items()},
-        run_names={name: [str(path) for path in paths] for name, paths in methods.items()},
-        classifiers={
-            name: [None if of_run is None else of_run.main.classifier.name for _, of_run in runs]
-            for name, runs in read.items()
-        },
-        baseline=options.baseline,
-        metrics=options.metrics,
-        strata_metrics=BY_STRATUM if options.strata_metrics is None else options.strata_metrics,
-        min_samples=options.min_samples,
-        confidence=options.confidence,
-        resamples=options.resamples,
-        permutations=options.permutations,
-        seed=options.seed,
-    )
+    compared = {name: [next(of_runs) for _ in runs] for name, runs in read.items()}
+    try:
+        result = compare(
+            compared,
+            run_names={name: [str(path) for path in paths] for name, paths in methods.items()},
+            classifiers={
+                name: [None if of_run is None else of_run.main.classifier.name for _, of_run in runs]
+                for name, runs in read.items()
+            },
+            baseline=options.baseline,
+            metrics=options.metrics,
+            strata_metrics=BY_STRATUM if options.strata_metrics is None else options.strata_metrics,
+            min_samples=options.min_samples,
+            confidence=options.confidence,
+            resamples=options.resamples,
+            permutations=options.permutations,
+            seed=options.seed,
+        )
+    except OtherLabelsError as error:
+        if (commands := commands_on_corrected(methods)) is None:
+            raise
+        raise DataError(f"{error.differ}: {commands}") from None
     result = replace(result, notes=[*result.notes[:1], *notes, *units.notes, *result.notes[1:]])
     results = {name: [of_run for _, of_run in runs if of_run is not None] for name, runs in read.items()}
     if any(of_run.split == "half" for runs in results.values() for of_run in runs):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
+from labeltree.counted_nouns import say_count
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import GROUPS
 from labeltree.evaluation.comparing.comparison import Difference, Estimate
@@ -36,6 +37,7 @@ from labeltree.taxonomy.versions.paired_names import list_differences
 
 __all__ = [
     "Found",
+    "OtherLabelsError",
     "PairedEstimates",
     "Stratum",
     "common_samples",
@@ -46,6 +48,23 @@ __all__ = [
 
 _Rows = dict[tuple[int, int], int]
 _Uncertainty = Bootstrap | JointJackknife | MeansOverNodes | SearchJackknife
+
+
+class OtherLabelsError(DataError):
+    """Samples have other labels in one run than in another.
+
+    Attributes:
+        differ: How many have, in which runs, with an example; the message goes on with what that means.
+    """
+
+    def __init__(self, names: tuple[str, str], count: int, example: str) -> None:
+        labels = say_count(count, "sample has another label", "samples have other labels")
+        one = "" if count == 1 else "one of them "
+        self.differ = f"{labels} in '{names[1]}' than in '{names[0]}', {one}{example}"
+        super().__init__(
+            f"{self.differ}: these are not the same samples, or not as labelled; compare runs on the same "
+            "labels"
+        )
 
 
 def common_samples(
@@ -64,7 +83,8 @@ def common_samples(
         The reduced outcomes, and method → the largest number of samples left out of one of its runs.
 
     Raises:
-        DataError: If the taxonomies differ, no sample is common, or a common sample has different labels.
+        DataError: If the taxonomies differ, or no sample is common.
+        OtherLabelsError: If a common sample has different labels.
     """
     runs = [(name, run) for name, outcomes in methods.items() for run in outcomes]
     first_name, first = runs[0]
@@ -90,13 +110,10 @@ def common_samples(
     for (name, run), place in zip(runs, places, strict=True):
         different = np.flatnonzero(run.nodes[place] != reference)
         if len(different):
-            sample: int | str = shared[int(different[0])][0]
+            example = f"instance {shared[int(different[0])][0]}"
             if run.ids is not None:
-                sample = f"'{run.ids[place[different[0]]]}'"
-            raise DataError(
-                f"{len(different)} samples have other labels in '{name}' than in '{first_name}', one of them "
-                f"{'sample' if run.ids is not None else 'instance'} {sample}: these are not the same samples"
-            )
+                example = f"sample '{run.ids[place[different[0]]]}'"
+            raise OtherLabelsError((first_name, name), len(different), example)
     known = [
         run.groups[place] for (_, run), place in zip(runs, places, strict=True) if run.groups is not None
     ]

@@ -336,7 +336,7 @@ def promise_panel(result: EvaluationResult, samples: str) -> PromisePanel | None
             continue
         samples_held, groups = part.counted.get(key, part.samples), part.counted_groups.get(key, part.groups)
         kept = is_kept(asked, held, up, calibrated, samples=samples_held, groups=groups)
-        verdict = say_kept(kept, asked, held)
+        verdict = say_kept(kept, asked, held, low)
         name = f"{part.attribute} {part.value or '(missing)'}"
         count = f"{samples_held:,} {samples}"
         parts.append(Part(name, percent(held), _range(low, up), count, verdict, kept is not False))

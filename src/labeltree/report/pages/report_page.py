@@ -14,6 +14,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, choose_samples, read
 from labeltree.evaluation.chosen_samples import stratified_subsample
 from labeltree.evaluation.fewest_samples import FEW_CASES
+from labeltree.options.search import HOW_FAR_OFF
 from labeltree.report.charts.bar_charts import method_mark
 from labeltree.report.charts.dial_curve import dial_figure, dial_points
 from labeltree.report.charts.disk import draw_disk, lay_out
@@ -224,6 +225,7 @@ def render_report(
         + ("" if plan.groups is None else ", without those of its own group"),
         search_reads=embeddings.representation,
         legend=search_legend(taxonomy),
+        how_far_off=HOW_FAR_OFF,
         search_style="pictures" if images is not None else "words texts" if texts is not None else "words",
         history=history_groups(history) if history else [],
         epochs=len(history or []),

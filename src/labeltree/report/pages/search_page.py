@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from labeltree.counted_nouns import say_count
 from labeltree.index.search_results import Answer, Place, place_of
+from labeltree.options.search import HOW_FAR_OFF
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.tree_colours import nearness_colour
 from labeltree.report.pages.template import render_page
 from labeltree.report.shown_samples.encode_pictures import shorten
+from labeltree.report.wording import say_far_off
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Pictures", "search_page"]
@@ -90,6 +92,7 @@ def search_page(
         title,
         walls=walls,
         about=list(about),
+        how_far_off=HOW_FAR_OFF,
         groups=[_group(near, taxonomy, count[near]) for near in sorted(count)],
         total=sum(count.values()),
         style="pictures" if shown else "words texts" if _has_texts(answers) else "words",
@@ -120,10 +123,8 @@ def _group(near: int, taxonomy: Taxonomy, count: int) -> _Group:
         words = "not known: a label is missing or coarser"
     elif near == 0:
         words = "same label"
-    elif near == tallest:
-        words = "another branch: only the root in common"
     else:
-        words = "same parent" if near == 1 else f"{say_count(near, 'step')} up"
+        words = say_far_off(near, tallest)
     sign = "?" if near > tallest else "✓" if near == 0 else f"{near}\u2009↑"
     return _Group(near, colour, kind, sign, words, count)
 

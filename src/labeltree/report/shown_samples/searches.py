@@ -9,11 +9,11 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from labeltree.counted_nouns import say_count
 from labeltree.evaluation import Reading
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.tree_colours import nearness_colour
 from labeltree.report.shown_samples.encode_pictures import ShownSamples
+from labeltree.report.wording import say_far_off
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Card", "Search", "SearchRow", "choose_searches", "search_legend", "search_rows"]
@@ -219,8 +219,6 @@ def search_legend(taxonomy: Taxonomy) -> list[tuple[str, str, str]]:
     tallest = max(taxonomy.max_height, 1)
     legend = [(nearness_colour(0.0), "✓", "same class")]
     for steps in range(1, tallest + 1):
-        words = "1 step off: in the same smallest group" if steps == 1 else ""
-        words = f"{steps} steps off" if steps > 1 and tallest <= 4 else words
-        words = f"{say_count(steps, 'step')} off: nothing in common" if steps == tallest else words
+        words = say_far_off(steps, tallest) if steps in (1, tallest) or tallest <= 4 else ""
         legend.append((nearness_colour(steps / tallest), f"{steps}\u2009↑", words))
     return legend
