@@ -15,7 +15,7 @@ from labeltree.checks import check_choice
 from labeltree.counted_nouns import say_count
 from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.errors import DataError
-from labeltree.evaluation.answer_columns import add_answers
+from labeltree.evaluation.answer_columns import ANSWERS, PREFIX, add_answers
 from labeltree.evaluation.chosen_samples import GROUPS
 from labeltree.evaluation.comparing.comparison import (
     Comparison,
@@ -81,8 +81,8 @@ def compare(
             None = answers are not compared.
         baseline: Method that the others are compared with; default the first.
         metrics: Names of metrics, in all roles, or of rows of the text (`answers top1`); fewer metrics need
-            less correction. Names from further protocols begin with the protocol (`knn.features.top1`);
-            `knn.*` selects all metrics of one.
+            less correction. `top1` is also that of the answers. Names from further protocols begin with the
+            protocol (`knn.features.top1`); `knn.*` selects all metrics of one.
             None = all metrics of the standard evaluation.
         strata_metrics: Metrics that are also compared by subtree, depth and class frequency.
         min_samples: Subtrees, depths and frequency bands with fewer samples are omitted.
@@ -217,7 +217,7 @@ def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | No
     if metrics is None:
         return [key for key in keys if key[0] not in protocols]
     for name in metrics:
-        if not any(_named(key, [name]) for key in keys):
+        if not any(_asked(key, [name]) for key in keys):
             near = _nearest(name, keys)
             if near:
                 raise ValueError(
@@ -231,7 +231,15 @@ def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | No
                 f"metrics names '{name}'; expected some of {', '.join([*known, *others])}"
                 + _why_missing(name)
             )
-    return [key for key in keys if _named(key, metrics)]
+    return [key for key in keys if _asked(key, metrics)]
+
+
+def _asked(key: Key, names: Sequence[str]) -> bool:
+    """Whether a metric was asked for: `top1` asks for that of the answers, too."""
+    role, metric = key
+    return _named(key, names) or (
+        role == ANSWERS and _named((role, metric.removeprefix(PREFIX["each-fold"])), names)
+    )
 
 
 def _nearest(name: str, keys: Sequence[Key]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import cast
 from labeltree.counted_nouns import say_count
 from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS, ClassifierKind
 from labeltree.decisions.kept_promises import calibrated_units, is_kept
-from labeltree.evaluation.answer_columns import CLASSIFIER_ROLES, PREFIX
+from labeltree.evaluation.answer_columns import ANSWERS, CLASSIFIER_ROLES, PREFIX
 from labeltree.evaluation.by_attribute import QUESTION_RATE
 from labeltree.evaluation.comparing.comparison import (
     ALPHA,
@@ -442,8 +442,9 @@ def _table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
 
 
 def _answers_note(result: Comparison) -> list[str]:
-    """A note on the classifier that gives each method's answers; empty if none is known."""
-    if not any(name for names in result.classifiers.values() for name in names):
+    """A note on the classifier that gives each method's answers; empty if none is known or compared."""
+    known = any(name for names in result.classifiers.values() for name in names)
+    if not known or not any(entry.role == ANSWERS for entry in result.metrics):
         return []
     described = []
     for method, names in result.classifiers.items():
