@@ -294,11 +294,8 @@ def tested(comparison: Comparison) -> str:
         )
 
     whole = f"{counted(comparison.samples, comparison.groups)} that all runs share"
-    if len(set(comparison.blocks.values())) < 2:
-        return whole
-    words = {"answers": "answers and violations"}
-    parts = [f"{words.get(name, name)} on {counted(*of)}" for name, of in comparison.blocks.items()]
-    return f"{whole}: {', '.join(parts)}"
+    parts = [f"{names} on {counted(*numbers)}" for names, numbers in comparison.counted()]
+    return ": ".join(filter(None, [whole, ", ".join(parts)]))
 
 
 def sentences(comparison: Comparison) -> list[str]:

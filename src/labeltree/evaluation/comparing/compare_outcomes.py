@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -41,6 +42,17 @@ __all__ = ["BY_STRATUM", "compare", "duplicate_metrics"]
 
 BY_STRATUM = ("answer_top1", "top1", "recall_at_1", "own_top1")
 _OF_BANDS = tuple(f"_{name}" for name in GROUPS)
+_MISTAKES, _BY_DEPTH = "mistakes", "accuracy at depth "
+_PARTS = {
+    "mistake_severity": _MISTAKES,
+    "contradictions": "contradictions",
+    "parent_violations": "violations",
+    "parent_order_accuracy": "violations",
+    "pair_violations": "pair violations",
+    "cpcc": "pair violations",
+}
+"""Ends of the names of metrics that count other samples than answers do, and words for these."""
+_WHOLE = {"contradictions": "answers", "pair violations": "violations"}
 _DIGITS = 9  # decimals to which equal outcomes agree
 
 Compared = TypeVar("Compared", bound=MetricComparison)
@@ -321,11 +333,39 @@ def _count_units(run: Outcomes) -> int:
 
 
 def _blocks(table: _Table) -> dict[str, tuple[int, int]]:
-    """Block of metrics → numbers of the samples that count in it, and of their resampling units."""
+    """Parts of the metrics → numbers of the samples that count in them, and of their resampling units.
+
+    What counts in finer parts is told only where it is not that of the whole.
+    """
     runs = [run for of_method in table.methods.values() for run in of_method]
-    names = dict.fromkeys(run.block(key) for key in table.keys for run in runs if key in run.keys)
-    rows = {name: np.any([run.in_block(name) for run in runs], axis=0) for name in names}
-    return {name: (int(there.sum()), runs[0].count_groups(there)) for name, there in rows.items()}
+    rows: dict[str, NDArray[np.bool_]] = {}
+    for key in table.keys:
+        for run in runs:
+            if key in run.keys:
+                name = _part(run, key)
+                rows[name] = run.counted(key) | rows.get(name, False)
+    if len(rows) > 1:
+        rows.pop(_MISTAKES, None)  # which are other samples in every run
+    numbers = {
+        name: (int(there.sum()), runs[0].count_groups(there)) for name, there in rows.items() if there.any()
+    }
+
+    def is_told(name: str) -> bool:
+        whole = _WHOLE.get(name, "answers" if name.startswith(_BY_DEPTH) else "")
+        return numbers[name] != numbers.get(whole)
+
+    order = sorted(numbers, key=lambda name: (name != "answers", name != "violations"))
+    return {name: numbers[name] for name in order if is_told(name)}
+
+
+def _part(run: Outcomes, key: Key) -> str:
+    """What a metric is counted with, in words: answers, violations, retrieval or a protocol, or less."""
+    block, name = run.block(key), key[1]
+    if block != "answers":
+        return block
+    if depth := re.search(r"accuracy_at_depth_(\d+)$", name):
+        return f"{_BY_DEPTH}{depth[1]}"
+    return next((words for end, words in _PARTS.items() if name.endswith(end)), block)
 
 
 def _tables(

@@ -467,21 +467,23 @@ def _samples_note(result: Comparison) -> str:
     """How many samples and groups were compared, and of which block of metrics, where they differ."""
     common = f"{say_count(result.samples, 'sample')} that all runs have in common "
     common += "was compared" if result.samples == 1 else "were compared"
-    if len(set(result.blocks.values())) < 2:
+    parts = result.counted()
+    if not parts:
         units = say_count(result.groups, "group" if result.grouped else "sample")
         units += " of samples (all of a group together)" if result.grouped else ""
         return f"{common}; intervals ({result.confidence:.0%}) and tests draw from {units}."
-    words = {"answers": "answers and violations"}
-    parts = [
-        f"{words.get(name, name)} on {samples}"
-        + (f" of {say_count(groups, 'group')}" if result.grouped else "")
-        for name, (samples, groups) in result.blocks.items()
-    ]
+
+    def of_groups(samples: int, groups: int) -> str:
+        return f"{samples:,}" + (f" of {say_count(groups, 'group')}" if result.grouped else "")
+
+    if len(parts) == 1:
+        ((names, numbers),) = parts
+        counted = f"; {of_groups(*numbers)} count in {names}"
+    else:
+        listed = ", ".join(f"{names} on {of_groups(*numbers)}" for names, numbers in parts)
+        counted = f", but not every number rests on all of them: {listed}"
     draw = "these groups (all samples of a group together)" if result.grouped else "these samples"
-    return (
-        f"{common}, but not every number rests on all of them: {', '.join(parts)}. Intervals "
-        f"({result.confidence:.0%}) and tests draw {draw}."
-    )
+    return f"{common}{counted}. Intervals ({result.confidence:.0%}) and tests draw {draw}."
 
 
 def say_left_out(count: int, where: str) -> str:
