@@ -15,6 +15,8 @@ from labeltree.evaluation import Comparison, Outcomes, compare
 from labeltree.evaluation.comparing.result_text import comparison_csv, comparison_text
 from labeltree.evaluation.statistics import Bootstrap, GroupSums, holm, mcnemar, sign_flip_test
 from labeltree.evaluation.statistics.means_over_nodes import largest_unseen
+from labeltree.report.comparison_words import comparison_verdict
+from labeltree.report.comparison_words import tested as say_tested
 from labeltree.report.pages.comparison_page import comparison_page
 from labeltree.taxonomy import Taxonomy
 
@@ -408,6 +410,47 @@ def _without_split(tree: Taxonomy, seed: int) -> Outcomes:
     return replace(run, values=values, groups=np.arange(len(run)) // 4)
 
 
+def test_samples_of_coarse_labels_are_counted_where_they_count(tree: Taxonomy) -> None:
+    """They have an accuracy at the depths of their labels alone: no top-1, no violation, no search."""
+    options = {"resamples": 50, "permutations": 50}
+    depth = "features", "accuracy_at_depth_1"
+
+    def coarse(seed: int) -> Outcomes:
+        run = _run(tree, seed, 0.7)
+        fine = np.arange(len(run)) % 40 >= 4  # the first of every ten groups is labelled coarsely
+        values = {key: np.where(fine, column, np.nan) for key, column in run.values.items()}
+        values[depth] = run.values[TOP1]
+        values["features", "contradictions"] = 1 - run.values[TOP1]
+        values["embeddings", "parent_violations"] = 1 - values[TOP1]
+        values["embeddings", "cpcc"] = values[AHP]
+        return replace(run, values=values, groups=np.arange(len(run)) // 4)
+
+    runs = {name: coarse(seed) for seed, name in enumerate("ab")}
+    every = compare(runs, **options)  # type: ignore[arg-type]
+    said = (
+        "160 samples that all runs have in common were compared, but not every number rests on all of them: "
+        "answers, violations and retrieval on 144 of 36 groups, accuracy at depth 1 and contradictions on "
+        "160 of 40 groups. Intervals (95%) and tests draw these groups"
+    )
+    assert every.notes[0].startswith(said)
+    assert say_tested(every) == (
+        "160 samples in 40 groups that all runs share: answers, violations and retrieval on 144 samples in "
+        "36 groups, accuracy at depth 1 and contradictions on 160 samples in 40 groups"
+    )
+    few = "Only 36 groups were compared: small differences cannot be seen."
+    assert comparison_verdict(every)[-1] == few
+    of_top1 = compare(runs, metrics=["top1"], **options)  # type: ignore[arg-type]
+    assert of_top1.blocks == {"answers": (144, 36)}
+    assert of_top1.notes[0].startswith(
+        "160 samples that all runs have in common were compared; 144 of 36 groups count in answers. "
+    )
+    assert comparison_verdict(of_top1)[-1] == few
+    of_mistakes = compare(runs, metrics=["mistake_severity"], **options)  # type: ignore[arg-type]
+    assert list(of_mistakes.blocks) == ["mistakes"]
+    of_depth = compare(runs, metrics=[".".join(depth)], **options)  # type: ignore[arg-type]
+    assert "were compared; intervals (95%) and tests draw from 40 groups" in of_depth.notes[0]
+
+
 def test_numbers_say_what_they_rest_on_and_do_not_depend_on_others(tree: Taxonomy) -> None:
     runs = {name: _without_split(tree, seed) for seed, name in enumerate("ab")}
     options = {"resamples": 50, "permutations": 50, "min_samples": 10}
@@ -419,7 +462,7 @@ def test_numbers_say_what_they_rest_on_and_do_not_depend_on_others(tree: Taxonom
         for part, apart in [*pairs, (entry.estimates["a"], other.estimates["a"])]:
             assert (part.value, part.low, part.high) == pytest.approx((apart.value, apart.low, apart.high))
         assert pairs[0][0].p == pytest.approx(pairs[0][1].p)
-    assert every.blocks == {"answers": (80, 20), "retrieval": (160, 40)}
+    assert every.blocks == {"answers": (80, 20), "violations": (80, 20), "retrieval": (160, 40)}
     assert [(every.metric(name).samples, every.metric(name).units) for name in ("top1", "ahp")] == [
         (80, 20),
         (160, 40),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,22 @@ def test_a_regression_in_one_subtree_is_found(tmp_path: Path) -> None:
         assert {verdict.units for verdict in found if verdict.place == "all samples"} == {100}
         if failing:
             assert found[0].sentence().startswith("FAILS: top1, all samples (100): -0.")
+
+
+def test_groups_are_those_that_count_in_the_metric(tmp_path: Path) -> None:
+    """Samples that are labelled only coarsely have no top-1."""
+    gate = read_gate(gate_of(tmp_path, "rules: [{metric: features.top1}]"))
+    runs = {}
+    for seed, name in enumerate(("new", "old")):
+        run = outcomes({}, seed)
+        top1 = run.values["features", "top1"]
+        fine = np.where(run.groups < 90, top1, np.nan)  # type: ignore[operator]
+        runs[name] = replace(
+            run, values={("features", "top1"): fine, ("features", "accuracy_at_depth_1"): top1}
+        )
+    result = compare(runs, baseline="old", resamples=99, permutations=99)
+    assert result.groups == 100
+    assert [verdict.units for verdict in check_gate(gate, result, "new")] == [90]
 
 
 def test_the_rate_of_many_nodes_is_said(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from report_inputs import SMALL, clinic_table
 from labeltree.decisions.choose_classifier import classifier_words
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate, pool_folds
 from labeltree.report import render_report
+from labeltree.report.cross_validation import _questions as folds_questions
+from labeltree.report.pages.document import Table, Text
 from labeltree.report.pages.first_screen import group_word, promise_panel, promise_sentence, question_panels
 from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
@@ -68,6 +70,26 @@ def test_a_question_has_its_rates_and_the_counts_behind_them(result: EvaluationR
         assert " to " in rate.interval
     assert panel.warnings == []
     assert not panel.rates[0].few
+
+
+def test_auroc_over_folds_has_no_interval_and_says_why(result: EvaluationResult) -> None:
+    """None was computed, however many the cases are."""
+    scores = result.main.protocols["node-scores"]
+    assert question_panels(result, "image")[0].rates[-1].interval
+    pooled = pool_folds([result], [result.outcomes[result.name]])
+    (panel,) = question_panels(pooled, "image")
+    auroc = panel.rates[-1]
+    assert (auroc.title, auroc.interval) == ("AUROC", "")
+    assert all(" to " in rate.interval for rate in panel.rates[:-1])
+    why = "No interval of AUROC: over folds it is the mean of theirs."
+    assert why in panel.warnings
+    assert why.replace("No", "open: no") in pooled.main.protocols["node-scores"].notes
+    _, cases, table, *texts = folds_questions(pooled, "patient")
+    assert isinstance(table, Table)
+    assert isinstance(cases, Text)
+    assert cases.text.endswith(f"Answered by {scores.title.partition(', by ')[2]}.")
+    assert [cell.text for cell in table.rows[-1]][2:] == ["–", "mean of the folds"]
+    assert why in [text.text for text in texts if isinstance(text, Text)]
 
 
 def test_few_cases_and_none_are_said(result: EvaluationResult) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -234,7 +235,7 @@ def test_long_commands_have_their_purpose_below() -> None:
     assert steps_text(steps) == f"  labeltree a  # b\n  labeltree {'x' * 60}\n               # long"
 
 
-def compared(noise: float, copies: int = 40) -> Comparison:
+def compared(noise: float, copies: int = 40, **options: object) -> Comparison:
     noises = {"plain": 1.3, "other": noise}
     tables = {name: random_table(TREE, copies, noise=each) for name, each in noises.items()}
     results = {
@@ -243,7 +244,8 @@ def compared(noise: float, copies: int = 40) -> Comparison:
     }
     outcomes = {name: result.outcomes[name] for name, result in results.items()}
     classifiers = {name: [result.main.classifier.name] for name, result in results.items()}
-    return compare(outcomes, classifiers=classifiers, resamples=200, permutations=5000, min_samples=10)
+    fewer: dict[str, Any] = {"resamples": 200, "permutations": 5000, "min_samples": 10}
+    return compare(outcomes, classifiers=classifiers, **(fewer | options))
 
 
 def test_a_comparison_says_which_is_better_and_where() -> None:
@@ -254,6 +256,28 @@ def test_a_comparison_says_which_is_better_and_where() -> None:
     same = comparison_verdict(compared(1.3))
     assert same[0].startswith("other and plain do not differ significantly in top-1 accuracy: ")
     assert same[2] == "In no branch of the tree does top-1 accuracy differ significantly."
+
+
+def test_a_metric_that_is_named_is_first_that_of_the_answers() -> None:
+    """A probe on the features is no answer of the runs, and is named where it stands alone."""
+    few = {"resamples": 20, "permutations": 20}
+    whole, named = compared(1.3, **few), compared(1.3, metrics=["top1"], **few)
+    assert [(entry.role, entry.metric) for entry in named.metrics] == [
+        ("answers", "answer_top1"),
+        ("embeddings", "top1"),
+    ]
+    assert comparison_verdict(named)[0].partition(": ")[0] == comparison_verdict(whole)[0].partition(": ")[0]
+    assert any("the classifier that each run answers with" in note for note in named.notes)
+    shared = comparison_verdict(compared(1.3, metrics=["hierarchical_f1"], **few))
+    assert shared[0].startswith("other and plain do not differ significantly in hierarchical F1: ")
+    alone = compared(1.3, metrics=["embeddings.top1"], **few)
+    assert [entry.metric for entry in alone.metrics] == ["top1"]
+    said = comparison_verdict(alone)
+    assert "significantly in top-1 accuracy of a linear probe on the embeddings: " in said[0]
+    assert "does top-1 accuracy of a linear probe on the embeddings differ" in said[1]
+    assert not any("answers with" in note for note in alone.notes), "no answers are compared"
+    of_answers = compared(1.3, metrics=["answers.top1"], **few)
+    assert [entry.metric for entry in of_answers.metrics] == ["answer_top1"]
 
 
 def test_a_comparison_says_why_an_interval_without_zero_is_not_significant() -> None:
@@ -320,16 +344,19 @@ def test_where_answers_are_the_same_the_first_other_metric_is_named() -> None:
         return replace(found, values=found.values | {("embeddings", "recall_at_1"): recall})
 
     said = comparison_verdict(compare({"a": searched(40), "b": searched(80)}, resamples=99))
-    assert said[0] == "a and b have the same top-1 accuracy, sample by sample: 90.0\u202f%."
+    probe = "top-1 accuracy of a linear probe on the features"
+    assert said[0] == f"a and b have the same {probe}, sample by sample: 90.0\u202f%."
     assert said[1].startswith("b is better than a in recall@1: 88.9")
     three = compare({"a": searched(40), "b": searched(80), "c": searched(8)}, resamples=99)
-    assert comparison_verdict(three)[0].startswith(
-        "All methods have the same top-1 accuracy, sample by sample"
-    )
+    assert comparison_verdict(three)[0].startswith(f"All methods have the same {probe}, sample by sample")
     equal = comparison_verdict(compare({"a": searched(40), "b": searched(40)}, resamples=99))
-    assert equal[0].startswith("b and a do not differ significantly in top-1 accuracy"), (
-        "they differ in nothing"
-    )
+    assert equal[0].startswith(f"b and a do not differ significantly in {probe}"), "they differ in nothing"
+    both = searched(40)
+    values = both.values | {("features", "recall_at_1"): 1 - both.values["embeddings", "recall_at_1"]}
+    others = {"a": replace(both, values=values), "b": replace(searched(80), values=values)}
+    for names, of in (["recall_at_1"], "recall@1"), (["features.recall_at_1"], "recall@1 of the features"):
+        said = comparison_verdict(compare(others, resamples=99, metrics=names))
+        assert f" in {of}: " in said[0], "the row of the short table is that of the embeddings"
 
 
 def test_what_was_not_measured_has_no_verdict() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.evaluation.outcomes import Key, Outcomes
 
-__all__ = ["ANSWERS", "CLASSIFIER_ROLES", "PREFIX", "add_answers"]
+__all__ = ["ANSWERS", "CLASSIFIER_ROLES", "PREFIX", "add_answers", "is_of_answers"]
 
 ANSWERS = "answers"
 """The role of the metrics of the classifier that answers, whichever it is."""
@@ -30,6 +30,16 @@ CLASSIFIER_ROLES: dict[ClassifierKind, str] = {
 _METRICS = ("top1", "hierarchical_f1", "hierarchical_f1_micro", "tree_accuracy", "mistake_severity")
 
 
+def is_of_answers(metric: str) -> bool:
+    """Whether a metric, without the prefix of a classifier, is measured of answers; alone, of the probe's.
+
+    Example:
+        >>> is_of_answers("top1"), is_of_answers("recall_at_1")
+        (True, False)
+    """
+    return metric in _METRICS or metric.startswith("accuracy_at_depth_")
+
+
 def add_answers(outcomes: Outcomes, classifier: ClassifierKind) -> Outcomes:
     """The outcomes, preceded by a copy of a classifier's metrics as `answer_top1` … of the role `answers`.
 
@@ -39,7 +49,7 @@ def add_answers(outcomes: Outcomes, classifier: ClassifierKind) -> Outcomes:
     answers: dict[Key, Key] = {}
     for role, metric in outcomes.values:
         of_answers = metric.removeprefix(prefix)
-        wanted = of_answers in _METRICS or of_answers.startswith("accuracy_at_depth_")
+        wanted = is_of_answers(of_answers)
         if wanted and metric.startswith(prefix) and role not in outcomes.protocols:
             answers[ANSWERS, f"{PREFIX['each-fold']}{of_answers}"] = role, metric
 

@@ -177,7 +177,13 @@ def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]
     if "node-scores" in method.protocols:
         node_scores = method.protocols["node-scores"]
         node_scores.counts.update(_question_counts(results))
-        node_scores.scores.update(_question_aurocs(results, node_scores.counts))
+        aurocs = _question_aurocs(results, node_scores.counts)
+        node_scores.scores.update(aurocs)
+        if resampling is not None:
+            questions = dict.fromkeys(key.split(".")[-2] for key in aurocs)
+            node_scores.notes.extend(
+                f"{name}: no interval of AUROC: over folds it is the mean of theirs." for name in questions
+            )
         options = settings.options.get("node-scores", {})
         per = str(options.get("per", "sample"))
         _add_nodes(node_scores, _cases(pooled, chosen.name, per), pooled, resampling)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from labeltree.counted_nouns import say_count
+from labeltree.decisions.choose_classifier import classifier_words
+from labeltree.evaluation.answer_columns import ANSWERS, is_of_answers
 from labeltree.evaluation.comparing.comparison import (
     ALPHA,
     Comparison,
@@ -15,6 +17,8 @@ from labeltree.evaluation.comparing.comparison import (
     MetricComparison,
     StratumComparison,
 )
+from labeltree.evaluation.outcomes import is_retrieval
+from labeltree.evaluation.representations import POSTERIOR
 from labeltree.metrics.catalogue import Metric, metric_name
 from labeltree.report.wording import format_interval, format_score, metric_words, percent
 from labeltree.taxonomy.naming import short_name
@@ -52,6 +56,17 @@ def metric_of_entry(entry: Compared) -> Metric:
     """The metric of an entry, as a share only if the entry does not deny it."""
     metric = metric_words(entry.metric)
     return replace(metric, unit="number") if entry.share is False else metric
+
+
+def _name_entry(entry: Compared) -> str:
+    """The name of a metric, and what it is measured of where that is neither answers nor embeddings."""
+    metric, role = metric_of_entry(entry), entry.role
+    name = metric.name or metric.title
+    if is_of_answers(entry.metric) and role != ANSWERS:
+        return f"{name} of {classifier_words('probe', features=role != 'embeddings')}"
+    if role == "features" and is_retrieval(entry.metric):
+        return f"{name} of the features"
+    return f"{name} in the posterior space" if role == POSTERIOR else name
 
 
 def verdict(entry: Compared, part: Difference) -> str:
@@ -99,8 +114,10 @@ def comparison_verdict(comparison: Comparison) -> list[str]:
     first in which they differ.
     """
     apart = [each for each in comparison.metrics if comparison.baseline in each.estimates if each.differences]
-    keys = [(key, None) for key in _FIRST]
+    keys = [place for key in _FIRST for place in _places(key)]
     entry = main = _first(apart, keys)
+    if entry is None or main is None:  # none of the usual ones was asked for: the answers lead
+        entry = main = next((each for each in apart if each.role == ANSWERS), None)
     if entry is None or main is None:
         return [text] if (text := summary(comparison)) else []
     if _is_same(main):
@@ -119,6 +136,11 @@ def comparison_verdict(comparison: Comparison) -> list[str]:
     return [sentence for sentence in said if sentence]
 
 
+def _places(key: str) -> tuple[tuple[str, str | None], ...]:
+    """A metric in the embeddings, which the short table shows, or else in the first role that has it."""
+    return (key, "embeddings"), (key, None)
+
+
 def _is_same(entry: MetricComparison) -> bool:
     """Whether no method differs from the baseline in the value of any sample."""
     return all(not part.value and math.isnan(part.low) and part.p == 1 for part in entry.differences.values())
@@ -128,7 +150,7 @@ def _same_answers(comparison: Comparison, entry: MetricComparison) -> str:
     metric, value = metric_of_entry(entry), entry.estimates[comparison.baseline].value
     shown = percent(value) if metric.share else format_score(value, share=False)
     who = "All methods" if len(entry.estimates) > 2 else " and ".join(entry.estimates)
-    return f"{who} have the same {metric.name}, sample by sample: {shown}."
+    return f"{who} have the same {_name_entry(entry)}, sample by sample: {shown}."
 
 
 def _order_methods(entry: MetricComparison) -> list[str]:
@@ -156,6 +178,7 @@ def _first(
 def _beside(comparison: Comparison, entry: MetricComparison, name: str) -> str:
     """How a method compares with the baseline in one metric."""
     metric, part, base = metric_of_entry(entry), entry.differences[name], comparison.baseline
+    of_what = _name_entry(entry)
     ours, theirs = (
         percent(value) if metric.share else format_score(value, share=False)
         for value in (entry.estimates[name].value, entry.estimates[base].value)
@@ -164,10 +187,8 @@ def _beside(comparison: Comparison, entry: MetricComparison, name: str) -> str:
     points = f"{text}{' points' if metric.share else ''}" + (f", interval {ends}" if ends else "")
     says = verdict(entry, part)
     if says in _SURE:
-        return f"{name} is {says} than {base} in {metric.name}: {ours} against {theirs} ({points})."
-    said = (
-        f"{name} and {base} do not differ significantly in {metric.name}: {ours} against {theirs} ({points})."
-    )
+        return f"{name} is {says} than {base} in {of_what}: {ours} against {theirs} ({points})."
+    said = f"{name} and {base} do not differ significantly in {of_what}: {ours} against {theirs} ({points})."
     if says == "not sure" and part.p < ALPHA:  # the interval, which is not corrected, may say otherwise
         said += (
             f" Tested alone they would ({p_text(part.p)}); among so many tests they do not"
@@ -191,7 +212,7 @@ def _branches(comparison: Comparison, entry: MetricComparison) -> str:
         for name, part in each.differences.items()
         if verdict(each, part) in _SURE
     ]
-    name_of = metric_of_entry(entry).name
+    name_of = _name_entry(entry)
     if not sure:
         return f"In no branch of the tree does {name_of} differ significantly."
     sure.sort(key=lambda each: -abs(each[2].value))
@@ -273,20 +294,16 @@ def tested(comparison: Comparison) -> str:
         )
 
     whole = f"{counted(comparison.samples, comparison.groups)} that all runs share"
-    if len(set(comparison.blocks.values())) < 2:
-        return whole
-    words = {"answers": "answers and violations"}
-    parts = [f"{words.get(name, name)} on {counted(*of)}" for name, of in comparison.blocks.items()]
-    return f"{whole}: {', '.join(parts)}"
+    parts = [f"{names} on {counted(*numbers)}" for names, numbers in comparison.counted()]
+    return ": ".join(filter(None, [whole, ", ".join(parts)]))
 
 
 def sentences(comparison: Comparison) -> list[str]:
     """One sentence per main metric: which method is better, and whether significantly."""
     lines = []
     for key in _FIRST:
-        try:
-            entry = comparison.metric(key)
-        except KeyError:
+        entry = _first(comparison.metrics, _places(key))
+        if entry is None:
             continue
         metric = metric_of_entry(entry)
         base = entry.estimates.get(comparison.baseline)

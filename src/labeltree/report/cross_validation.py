@@ -199,11 +199,15 @@ def _questions(pooled: EvaluationResult, group: str) -> list[Block]:
         table = Table(["", "all folds", "interval", "cases"])
         for rate in panel.rates:
             mean = "mean of the folds" if rate.title == "AUROC" else rate.counts
-            cells = rate.title, rate.value, rate.interval, f"{mean}{' †' if rate.few else ''}"
+            cells = rate.title, rate.value, rate.interval or "–", f"{mean}{' †' if rate.few else ''}"
             table.rows.append([Cell(cell) for cell in cells])
         warnings = [Text(each) for each in filter(None, [panel.point])]
-        warnings += [Text(f"† {warning}") for warning in panel.warnings]
-        blocks += [Heading(f"{panel.name}: {panel.nodes}"), Text(f"{panel.cases}."), table, *warnings]
+        warnings += [
+            Text(warning if warning.startswith("No interval") else f"† {warning}")
+            for warning in panel.warnings
+        ]
+        cases = Text(f"{panel.cases.removesuffix('.')}.")
+        blocks += [Heading(f"{panel.name}: {panel.nodes}"), cases, table, *warnings]
     return blocks
 
 

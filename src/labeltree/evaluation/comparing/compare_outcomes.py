@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -15,7 +16,7 @@ from labeltree.checks import check_choice
 from labeltree.counted_nouns import say_count
 from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.errors import DataError
-from labeltree.evaluation.answer_columns import add_answers
+from labeltree.evaluation.answer_columns import ANSWERS, PREFIX, add_answers
 from labeltree.evaluation.chosen_samples import GROUPS
 from labeltree.evaluation.comparing.comparison import (
     Comparison,
@@ -41,6 +42,17 @@ __all__ = ["BY_STRATUM", "compare", "duplicate_metrics"]
 
 BY_STRATUM = ("answer_top1", "top1", "recall_at_1", "own_top1")
 _OF_BANDS = tuple(f"_{name}" for name in GROUPS)
+_MISTAKES, _BY_DEPTH = "mistakes", "accuracy at depth "
+_PARTS = {
+    "mistake_severity": _MISTAKES,
+    "contradictions": "contradictions",
+    "parent_violations": "violations",
+    "parent_order_accuracy": "violations",
+    "pair_violations": "pair violations",
+    "cpcc": "pair violations",
+}
+"""Ends of the names of metrics that count other samples than answers do, and words for these."""
+_WHOLE = {"contradictions": "answers", "pair violations": "violations"}
 _DIGITS = 9  # decimals to which equal outcomes agree
 
 Compared = TypeVar("Compared", bound=MetricComparison)
@@ -81,8 +93,8 @@ def compare(
             None = answers are not compared.
         baseline: Method that the others are compared with; default the first.
         metrics: Names of metrics, in all roles, or of rows of the text (`answers top1`); fewer metrics need
-            less correction. Names from further protocols begin with the protocol (`knn.features.top1`);
-            `knn.*` selects all metrics of one.
+            less correction. `top1` is also that of the answers. Names from further protocols begin with the
+            protocol (`knn.features.top1`); `knn.*` selects all metrics of one.
             None = all metrics of the standard evaluation.
         strata_metrics: Metrics that are also compared by subtree, depth and class frequency.
         min_samples: Subtrees, depths and frequency bands with fewer samples are omitted.
@@ -217,7 +229,7 @@ def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | No
     if metrics is None:
         return [key for key in keys if key[0] not in protocols]
     for name in metrics:
-        if not any(_named(key, [name]) for key in keys):
+        if not any(_asked(key, [name]) for key in keys):
             near = _nearest(name, keys)
             if near:
                 raise ValueError(
@@ -231,7 +243,15 @@ def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | No
                 f"metrics names '{name}'; expected some of {', '.join([*known, *others])}"
                 + _why_missing(name)
             )
-    return [key for key in keys if _named(key, metrics)]
+    return [key for key in keys if _asked(key, metrics)]
+
+
+def _asked(key: Key, names: Sequence[str]) -> bool:
+    """Whether a metric was asked for: `top1` asks for that of the answers, too."""
+    role, metric = key
+    return _named(key, names) or (
+        role == ANSWERS and _named((role, metric.removeprefix(PREFIX["each-fold"])), names)
+    )
 
 
 def _nearest(name: str, keys: Sequence[Key]) -> list[str]:
@@ -313,11 +333,39 @@ def _count_units(run: Outcomes) -> int:
 
 
 def _blocks(table: _Table) -> dict[str, tuple[int, int]]:
-    """Block of metrics → numbers of the samples that count in it, and of their resampling units."""
+    """Parts of the metrics → numbers of the samples that count in them, and of their resampling units.
+
+    What counts in finer parts is told only where it is not that of the whole.
+    """
     runs = [run for of_method in table.methods.values() for run in of_method]
-    names = dict.fromkeys(run.block(key) for key in table.keys for run in runs if key in run.keys)
-    rows = {name: np.any([run.in_block(name) for run in runs], axis=0) for name in names}
-    return {name: (int(there.sum()), runs[0].count_groups(there)) for name, there in rows.items()}
+    rows: dict[str, NDArray[np.bool_]] = {}
+    for key in table.keys:
+        for run in runs:
+            if key in run.keys:
+                name = _part(run, key)
+                rows[name] = run.counted(key) | rows.get(name, False)
+    if len(rows) > 1:
+        rows.pop(_MISTAKES, None)  # which are other samples in every run
+    numbers = {
+        name: (int(there.sum()), runs[0].count_groups(there)) for name, there in rows.items() if there.any()
+    }
+
+    def is_told(name: str) -> bool:
+        whole = _WHOLE.get(name, "answers" if name.startswith(_BY_DEPTH) else "")
+        return numbers[name] != numbers.get(whole)
+
+    order = sorted(numbers, key=lambda name: (name != "answers", name != "violations"))
+    return {name: numbers[name] for name in order if is_told(name)}
+
+
+def _part(run: Outcomes, key: Key) -> str:
+    """What a metric is counted with, in words: answers, violations, retrieval or a protocol, or less."""
+    block, name = run.block(key), key[1]
+    if block != "answers":
+        return block
+    if depth := re.search(r"accuracy_at_depth_(\d+)$", name):
+        return f"{_BY_DEPTH}{depth[1]}"
+    return next((words for end, words in _PARTS.items() if name.endswith(end)), block)
 
 
 def _tables(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from labeltree.counted_nouns import say_list
 from labeltree.errors import DataError
 from labeltree.evaluation.json_numbers import from_fields
 from labeltree.runs.run_folder import plain_json
@@ -147,9 +148,9 @@ class Comparison:
             `prototypes`; an empty string if it is not known.
         same: `ROLE.METRIC` → the metric, earlier in `metrics`, that has the same value for every sample;
             it stands for both in `strata`.
-        blocks: What is measured on the same samples, `answers` (with violations), `retrieval` or a
-            protocol → numbers of its samples and of their groups (or of samples again), from which intervals
-            and tests draw; empty in older files.
+        blocks: What is measured on the same samples, `answers`, `violations`, `retrieval` or a protocol →
+            numbers of the samples that count and of their groups (or of samples again); `accuracy at depth 1`
+            and the like where others count than in the answers; empty in older files.
     """
 
     methods: dict[str, list[str]]
@@ -171,6 +172,18 @@ class Comparison:
     def distinct(self) -> list[MetricComparison]:
         """The metrics without those that equal an earlier one, or its complement, for every sample."""
         return [entry for entry in self.metrics if f"{entry.role}.{entry.metric}" not in self.same]
+
+    def counted(self) -> list[tuple[str, tuple[int, int]]]:
+        """What rests on the same samples, in words, with the numbers of these and of their groups.
+
+        Empty if everything rests on all samples.
+        """
+        parts: dict[tuple[int, int], list[str]] = {}
+        for name, numbers in self.blocks.items():
+            parts.setdefault(numbers, []).append(name)
+        if list(parts) in ([], [(self.samples, self.groups)]):
+            return []
+        return [(say_list(names), numbers) for numbers, names in parts.items()]
 
     def metric(self, metric: str, role: str | None = None) -> MetricComparison:
         """The comparison of one metric; if `role` is None, of the first role that has this metric.

@@ -201,7 +201,7 @@ def check_gate(gate: Gate, comparison: Comparison, new: str) -> list[Verdict]:
         placed = of_metric if rule.where == "all" else _chosen(rule, of_metric)
         for entry in placed:
             place = entry.name if isinstance(entry, StratumComparison) else "all samples"
-            units = comparison.groups if not isinstance(entry, StratumComparison) else entry.units
+            units = entry.units or comparison.groups  # those of this metric, which older files do not tell
             part = entry.differences[new]
             if entry.larger_is_better is None:
                 raise DataError(

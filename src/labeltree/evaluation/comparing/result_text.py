@@ -12,7 +12,7 @@ from typing import cast
 from labeltree.counted_nouns import say_count
 from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS, ClassifierKind
 from labeltree.decisions.kept_promises import calibrated_units, is_kept
-from labeltree.evaluation.answer_columns import CLASSIFIER_ROLES, PREFIX
+from labeltree.evaluation.answer_columns import ANSWERS, CLASSIFIER_ROLES, PREFIX
 from labeltree.evaluation.by_attribute import QUESTION_RATE
 from labeltree.evaluation.comparing.comparison import (
     ALPHA,
@@ -442,8 +442,9 @@ def _table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
 
 
 def _answers_note(result: Comparison) -> list[str]:
-    """A note on the classifier that gives each method's answers; empty if none is known."""
-    if not any(name for names in result.classifiers.values() for name in names):
+    """A note on the classifier that gives each method's answers; empty if none is known or compared."""
+    known = any(name for names in result.classifiers.values() for name in names)
+    if not known or not any(entry.role == ANSWERS for entry in result.metrics):
         return []
     described = []
     for method, names in result.classifiers.items():
@@ -466,21 +467,23 @@ def _samples_note(result: Comparison) -> str:
     """How many samples and groups were compared, and of which block of metrics, where they differ."""
     common = f"{say_count(result.samples, 'sample')} that all runs have in common "
     common += "was compared" if result.samples == 1 else "were compared"
-    if len(set(result.blocks.values())) < 2:
+    parts = result.counted()
+    if not parts:
         units = say_count(result.groups, "group" if result.grouped else "sample")
         units += " of samples (all of a group together)" if result.grouped else ""
         return f"{common}; intervals ({result.confidence:.0%}) and tests draw from {units}."
-    words = {"answers": "answers and violations"}
-    parts = [
-        f"{words.get(name, name)} on {samples}"
-        + (f" of {say_count(groups, 'group')}" if result.grouped else "")
-        for name, (samples, groups) in result.blocks.items()
-    ]
+
+    def of_groups(samples: int, groups: int) -> str:
+        return f"{samples:,}" + (f" of {say_count(groups, 'group')}" if result.grouped else "")
+
+    if len(parts) == 1:
+        ((names, numbers),) = parts
+        counted = f"; {of_groups(*numbers)} count in {names}"
+    else:
+        listed = ", ".join(f"{names} on {of_groups(*numbers)}" for names, numbers in parts)
+        counted = f", but not every number rests on all of them: {listed}"
     draw = "these groups (all samples of a group together)" if result.grouped else "these samples"
-    return (
-        f"{common}, but not every number rests on all of them: {', '.join(parts)}. Intervals "
-        f"({result.confidence:.0%}) and tests draw {draw}."
-    )
+    return f"{common}{counted}. Intervals ({result.confidence:.0%}) and tests draw {draw}."
 
 
 def say_left_out(count: int, where: str) -> str:

@@ -159,8 +159,12 @@ def question_panels(result: EvaluationResult, sample: str, group: str = "group")
         name, _, nodes = (part.strip() for part in str(words).partition("="))
         numbers = [node_scores.counts.get(f"{name}: {of}") for of in QUESTION_COUNTS]
         rates = _rates(name, node_scores.scores, node_scores.intervals, numbers, unit)
-        if result.settings.resamples:
-            rates = [rate if rate.interval else replace(rate, interval=TOO_FEW) for rate in rates]
+        if result.settings.resamples:  # over folds, AUROC has none of however many cases
+            bare = {"AUROC"} if "folds" in result.counts else set()
+            rates = [
+                rate if rate.interval or rate.title in bare else replace(rate, interval=TOO_FEW)
+                for rate in rates
+            ]
         tested = ""
         if None not in numbers:
             positive, _, negative, _, coarse = (number or 0 for number in numbers)
