@@ -137,3 +137,51 @@ def test_names_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "1 synonym in 1 row replaced" in shown.err
     assert main(["taxonomy", "show", "tree.yaml", "--names", "plain"]) == 2
     assert "is for tables of samples" in capsys.readouterr().err
+
+
+def write_products(file: Path) -> None:
+    """600 products whose departments and categories are spelt in several ways, some without a category."""
+    rows = [
+        *[("Küche", "Zubehör")] * 50,
+        *[("Küche", "ZUBEHÖR")] * 3,
+        *[("küche", "Messer")] * 2,
+        *[("Küche", "Messer")] * 9,
+        *[("Küche", "n/a")] * 4,
+        *[("Garten", "Zubehör")] * 5,
+        *[("Garten", "ZUBEHÖR")] * 20,
+    ]
+    lines = [f"thing number {row} of many,{','.join(names)}" for row, names in enumerate(rows)]
+    file.write_text("\n".join(["Title,Department,Category", *lines]))
+
+
+def test_samples_of_columns_that_hold_the_names_of_paths_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_products(Path("products.csv"))
+    columns = ["--column", "Department", "--column", "Category"]
+    assert main(["taxonomy", "convert", "products.csv", "old.json", *columns]) == 0
+    capsys.readouterr()
+    for command in (["old.json", "--data", "products.csv"], ["products.csv", *columns]):
+        assert main(["taxonomy", "review", *command]) == 0
+        out = capsys.readouterr().out
+        assert "merge  küche (2) -> Küche (66)" in out
+        assert "merge  Küche/ZUBEHÖR (3) -> Küche/Zubehör (50)" in out
+        assert "merge  Garten/Zubehör (5) -> Garten/ZUBEHÖR (20)" in out
+        assert "remove  Küche/n\\/a (4)" in out
+    assert main(["taxonomy", "diff", "old.json", "old.json", "--data", "products.csv"]) == 0
+    assert "0 of 93 samples touched" in capsys.readouterr().out
+
+
+def test_samples_of_a_column_of_paths_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "products.csv"
+    labels = [*["Garten/Zubehör"] * 2, *["Garten/ZUBEHÖR"] * 5, *["n/a"] * 3, *["Küche/Messer"] * 2]
+    lines = [f"thing number {row} of many,{label}" for row, label in enumerate(labels)]
+    table.write_text("\n".join(["text,label", *lines]))
+    assert (
+        main(["taxonomy", "review", str(table), "--column", "label", "--out", str(tmp_path / "c.yaml")]) == 0
+    )
+    out = capsys.readouterr().out
+    assert "merge  Garten/Zubehör (2) -> Garten/ZUBEHÖR (5)" in out
+    assert "remove  n\\/a (3)" in out
+    assert "--form breadcrumbs --column label" in out
