@@ -2,12 +2,14 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree.cli.main import main
+from labeltree.data import open_source
 from labeltree.data.names.cleaning import Cleaner
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.taxonomy.review_names import review
@@ -185,3 +187,55 @@ def test_samples_of_a_column_of_paths_are_counted(tmp_path: Path, capsys: pytest
     assert "merge  Garten/Zubehör (2) -> Garten/ZUBEHÖR (5)" in out
     assert "remove  n\\/a (3)" in out
     assert "--form breadcrumbs --column label" in out
+
+
+def test_what_follows_a_merged_parent_follows_its_namesake_too(tmp_path: Path) -> None:
+    """Whichever proposals are accepted, no name comes back that an accepted one takes away."""
+    paths = [
+        "Küche/MESSER",
+        "Küche/Messer",
+        "Küche/n\\/a",
+        "küche/Messer/klein",
+        "küche/MESSER",
+        "küche/n\\/a",
+    ]
+    tree = Taxonomy.from_paths([*paths, "Küche/Töpfe", "küche/Töpfe"])
+    samples = [
+        9 if tree.path_name(node) in ("Küche", "Küche/MESSER") else 1 for node in range(tree.num_nodes)
+    ]
+    proposals = [finding.guess.change for finding in review(tree, samples=samples).findings]
+    assert "merge: küche -> Küche" in map(str, proposals)
+    assert "merge: Küche/Messer -> Küche/MESSER" in map(str, proposals)
+    file = tmp_path / "changes.yaml"
+    for chosen in range(2 ** len(proposals)):
+        accepted = [change for place, change in enumerate(proposals) if chosen >> place & 1]
+        write_mapping(file, tree, tree, accepted)
+        new = TaxonomyMapping.load(file, old=tree).new
+        assert [change.old for change in accepted if new.follow(change.old) is not None] == []
+    assert not review(new).findings
+    assert sorted(map(new.path_name, new.leaves.tolist())) == ["Küche/MESSER/klein", "Küche/Töpfe"]
+
+
+def test_labels_below_a_merged_node_follow_it_where_the_old_version_is_not_at_hand(tmp_path: Path) -> None:
+    table, file = tmp_path / "products.csv", tmp_path / "changes.yaml"
+    write_products(table)
+    old = open_source(table, label_columns=["Department", "Category"]).taxonomy
+    samples = [60 if name in ("Küche", "Zubehör") else 1 for name in old.names]
+    proposals = [finding.guess.change for finding in review(old, samples=samples).findings]
+    assert "merge: küche -> Küche" in map(str, proposals)
+    write_mapping(file, old, old, proposals)
+    mapping = TaxonomyMapping.load(file, old=old)
+    settings: dict[str, Any] = {"taxonomy": mapping.new, "label_columns": ["Department", "Category"]}
+    source = open_source(table, mapping=file, **settings)
+    assert mapping.new.decode(source.nodes) == mapping.new.decode(
+        open_source(table, mapping=mapping, **settings).nodes
+    )
+    assert {"Küche", "Küche/Messer"} < {*mapping.new.decode(source.nodes)}
+    alone = TaxonomyMapping.load(file, new=mapping.new)
+    assert alone.old.candidates("küche/Messer") == alone.old.candidates("Küche/Messer") != []
+    assert alone.old.candidates("küche/Spaten") == []
+
+
+def test_homonyms_are_not_to_be_merged() -> None:
+    (finding,) = review(Taxonomy.from_paths(["bird/crane", "machine/crane"])).findings
+    assert finding.guess.reason == "the same name; wrong if they are homonyms"

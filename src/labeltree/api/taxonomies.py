@@ -72,8 +72,8 @@ def open_labels(
 
     For a table, `names` and `synonyms` are as in `open_data`, and how it was read is said on stderr.
     `column` and `form` are as in `read_form`, `column` alone is that of whole paths, with the labels of the
-    samples if the table has any. Several columns are the levels of a table, coarse to fine. A `known` taxonomy
-    of the labels tells which columns of a table they are, if none are named.
+    samples if the table has any. Several columns are the levels of a table, coarse to fine. A `known`
+    taxonomy of the labels tells which columns of a table they are, if none are named.
     """
     columns = [column] if isinstance(column, str) else list(column or ())
     if len(columns) > 1 and form is None:

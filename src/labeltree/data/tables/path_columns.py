@@ -74,10 +74,11 @@ def _step_down(column: LabelCandidate, nodes: Rows, taxonomy: Taxonomy) -> tuple
     below = np.full(len(pairs), -1)
     for number, pair in enumerate(pairs.tolist()):
         above, text = pair // width, column.texts[pair % width]
-        child = taxonomy.follow((*taxonomy.path(above), text))
-        if child is None:
-            child = above if plain_name(text) in PLACEHOLDERS else -1
-        below[number] = child
+        children = taxonomy.candidates((*taxonomy.path(above), text))
+        if children:
+            below[number] = children[0]
+        elif plain_name(text) in PLACEHOLDERS:
+            below[number] = above
     there = nodes.copy()
     there[rows] = below[places.reshape(-1)]
-    return there, there > nodes
+    return there, (there >= 0) & (there != nodes)
