@@ -286,3 +286,20 @@ def test_kinds_whose_names_repeat_below_categories_are_offered(tmp_path: Path) -
     assert any("not read: 'Colour'" in note for note in source.notes)
     both = open_source(tmp_path / "table.csv", label_columns=asked)
     assert both.taxonomy.depth.bincount().tolist() == [1, 2, 6, 18]
+
+
+def test_columns_that_hold_the_names_of_paths_in_a_taxonomy_are_its_depths(tmp_path: Path) -> None:
+    tree = Taxonomy.from_paths(["garden/tools", "garden/chairs", "home/tools", "home/chairs"])
+    rows = [("garden", "tools"), ("garden", "n/a"), ("garden", ""), ("home", "tools"), ("home", "chairs")] * 2
+    lines = [f"thing {row},red,{','.join(names)}" for row, names in enumerate(rows)]
+    table = tmp_path / "table.csv"
+    for usual in ("category", "things"):
+        table.write_text("\n".join([f"text,colour,area,{usual}", *lines]))
+        source = open_source(table, taxonomy=tree, missing_labels=["n/a"])
+        said = f"the columns area > {usual} are read as labels: their values are the names of paths"
+        assert any(said in note for note in source.notes)
+        nodes = ["garden/tools", "garden", "garden", "home/tools", "home/chairs"]
+        assert tree.decode(source.nodes[:5]) == nodes
+    table.write_text("text,area,category\na,home,tools\nb,garden,chairs\n")
+    source = open_source(table, taxonomy=Taxonomy.from_paths(["garden/tools", "home/chairs"]))
+    assert source.columns["labels"] == ("category",)

@@ -239,3 +239,17 @@ def test_a_text_of_several_lines_in_a_record_stays_in_it(tmp_path: Path) -> None
         '{"note": "d", "label": "male"}',
         "",
     ]
+
+
+def test_an_id_of_a_merged_class_becomes_that_of_the_class_that_stays(tmp_path: Path) -> None:
+    names = ["skin", "skin/eczema", "skin/urticaria", "skin/acne"]
+    old = Taxonomy.from_paths(names).with_aliases([[], ["X:04"], ["X:0401", "atopy"], ["X:0405"], ["X:0404"]])
+    changes = tmp_path / "changes.yaml"
+    lines = ["{merge: skin/urticaria, to: skin/eczema}", "{rename: skin/acne, to: skin/acne vulgaris}"]
+    changes.write_text("labeltree mapping: 1\nchanges:\n" + "".join(f"- {line}\n" for line in lines))
+    table = tmp_path / "labels.csv"
+    table.write_text("sample,label\n1,X:0405\n2,X:0401\n3,X:0404\n4,atopy\n5,urticaria\n")
+    done = relabel_table(table, tmp_path / "new.csv", TaxonomyMapping.load(changes, old=old))
+    assert (done.changed, done.kept) == (2, 3)
+    labels = [line.partition(",")[2] for line in (tmp_path / "new.csv").read_text().splitlines()[1:]]
+    assert labels == ["X:0401", "X:0401", "X:0404", "atopy", "eczema"]

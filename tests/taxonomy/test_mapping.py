@@ -536,3 +536,24 @@ def test_a_file_of_such_a_split_is_read_again(tmp_path: Path) -> None:
     split.save(tmp_path / "changes.yaml")
     assert TaxonomyMapping.load(tmp_path / "changes.yaml", old=old) == split
     assert paths(TaxonomyMapping.load(tmp_path / "changes.yaml", new=new).old) == paths(old)
+
+
+def test_ids_of_the_new_version_name_nodes_of_the_old_one_that_its_changes_tell(tmp_path: Path) -> None:
+    """A file has no ids that the new version knows."""
+    new = Taxonomy.from_paths(["lung/COPD", "skin/rubeola", "skin/acne", "eye"])
+    new = new.with_aliases([[], ["X:3"], ["X:31", "X:302"], ["X:4"], ["X:402"], ["X:403"], ["X:7"]])
+    file = tmp_path / "changes.yaml"
+    lines = [
+        "{rename: skin/measles, to: skin/rubeola}",
+        "{merge: lung/bronchitis, to: lung/COPD}",
+        "{merge: lung/emphysema, to: lung/COPD}",
+        "{remove: skin/wart, also: ['X:404']}",
+        "{add: lung/COPD}",
+        "{add: eye}",
+    ]
+    file.write_text("labeltree mapping: 1\nchanges:\n" + "".join(f"- {line}\n" for line in lines))
+    mapping = TaxonomyMapping.load(file, new=new)
+    labels = mapping.old.encode(["X:402", "X:302", "X:403", "X:404", "X:4", "measles"])
+    told = new.decode(mapping.nodes[labels])
+    assert told == ["skin/rubeola", "lung/COPD", "skin/acne", "skin", "skin", "skin/rubeola"]
+    assert mapping.old.candidates("X:7") == []

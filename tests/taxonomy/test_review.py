@@ -2,12 +2,14 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree.cli.main import main
+from labeltree.data import open_source
 from labeltree.data.names.cleaning import Cleaner
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.taxonomy.review_names import review
@@ -137,3 +139,103 @@ def test_names_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "1 synonym in 1 row replaced" in shown.err
     assert main(["taxonomy", "show", "tree.yaml", "--names", "plain"]) == 2
     assert "is for tables of samples" in capsys.readouterr().err
+
+
+def write_products(file: Path) -> None:
+    """600 products whose departments and categories are spelt in several ways, some without a category."""
+    rows = [
+        *[("Küche", "Zubehör")] * 50,
+        *[("Küche", "ZUBEHÖR")] * 3,
+        *[("küche", "Messer")] * 2,
+        *[("Küche", "Messer")] * 9,
+        *[("Küche", "n/a")] * 4,
+        *[("Garten", "Zubehör")] * 5,
+        *[("Garten", "ZUBEHÖR")] * 20,
+    ]
+    lines = [f"thing number {row} of many,{','.join(names)}" for row, names in enumerate(rows)]
+    file.write_text("\n".join(["Title,Department,Category", *lines]))
+
+
+def test_samples_of_columns_that_hold_the_names_of_paths_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_products(Path("products.csv"))
+    columns = ["--column", "Department", "--column", "Category"]
+    assert main(["taxonomy", "convert", "products.csv", "old.json", *columns]) == 0
+    capsys.readouterr()
+    for command in (["old.json", "--data", "products.csv"], ["products.csv", *columns]):
+        assert main(["taxonomy", "review", *command]) == 0
+        out = capsys.readouterr().out
+        assert "merge  küche (2) -> Küche (66)" in out
+        assert "merge  Küche/ZUBEHÖR (3) -> Küche/Zubehör (50)" in out
+        assert "merge  Garten/Zubehör (5) -> Garten/ZUBEHÖR (20)" in out
+        assert "remove  Küche/n\\/a (4)" in out
+    assert main(["taxonomy", "diff", "old.json", "old.json", "--data", "products.csv"]) == 0
+    assert "0 of 93 samples touched" in capsys.readouterr().out
+
+
+def test_samples_of_a_column_of_paths_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "products.csv"
+    labels = [*["Garten/Zubehör"] * 2, *["Garten/ZUBEHÖR"] * 5, *["n/a"] * 3, *["Küche/Messer"] * 2]
+    lines = [f"thing number {row} of many,{label}" for row, label in enumerate(labels)]
+    table.write_text("\n".join(["text,label", *lines]))
+    assert (
+        main(["taxonomy", "review", str(table), "--column", "label", "--out", str(tmp_path / "c.yaml")]) == 0
+    )
+    out = capsys.readouterr().out
+    assert "merge  Garten/Zubehör (2) -> Garten/ZUBEHÖR (5)" in out
+    assert "remove  n\\/a (3)" in out
+    assert "--form breadcrumbs --column label" in out
+
+
+def test_what_follows_a_merged_parent_follows_its_namesake_too(tmp_path: Path) -> None:
+    """Whichever proposals are accepted, no name comes back that an accepted one takes away."""
+    paths = [
+        "Küche/MESSER",
+        "Küche/Messer",
+        "Küche/n\\/a",
+        "küche/Messer/klein",
+        "küche/MESSER",
+        "küche/n\\/a",
+    ]
+    tree = Taxonomy.from_paths([*paths, "Küche/Töpfe", "küche/Töpfe"])
+    samples = [
+        9 if tree.path_name(node) in ("Küche", "Küche/MESSER") else 1 for node in range(tree.num_nodes)
+    ]
+    proposals = [finding.guess.change for finding in review(tree, samples=samples).findings]
+    assert "merge: küche -> Küche" in map(str, proposals)
+    assert "merge: Küche/Messer -> Küche/MESSER" in map(str, proposals)
+    file = tmp_path / "changes.yaml"
+    for chosen in range(2 ** len(proposals)):
+        accepted = [change for place, change in enumerate(proposals) if chosen >> place & 1]
+        write_mapping(file, tree, tree, accepted)
+        new = TaxonomyMapping.load(file, old=tree).new
+        assert [change.old for change in accepted if new.follow(change.old) is not None] == []
+    assert not review(new).findings
+    assert sorted(map(new.path_name, new.leaves.tolist())) == ["Küche/MESSER/klein", "Küche/Töpfe"]
+
+
+def test_labels_below_a_merged_node_follow_it_where_the_old_version_is_not_at_hand(tmp_path: Path) -> None:
+    table, file = tmp_path / "products.csv", tmp_path / "changes.yaml"
+    write_products(table)
+    old = open_source(table, label_columns=["Department", "Category"]).taxonomy
+    samples = [60 if name in ("Küche", "Zubehör") else 1 for name in old.names]
+    proposals = [finding.guess.change for finding in review(old, samples=samples).findings]
+    assert "merge: küche -> Küche" in map(str, proposals)
+    write_mapping(file, old, old, proposals)
+    mapping = TaxonomyMapping.load(file, old=old)
+    settings: dict[str, Any] = {"taxonomy": mapping.new, "label_columns": ["Department", "Category"]}
+    source = open_source(table, mapping=file, **settings)
+    assert mapping.new.decode(source.nodes) == mapping.new.decode(
+        open_source(table, mapping=mapping, **settings).nodes
+    )
+    assert {"Küche", "Küche/Messer"} < {*mapping.new.decode(source.nodes)}
+    alone = TaxonomyMapping.load(file, new=mapping.new)
+    assert alone.old.candidates("küche/Messer") == alone.old.candidates("Küche/Messer") != []
+    assert alone.old.candidates("küche/Spaten") == []
+
+
+def test_homonyms_are_not_to_be_merged() -> None:
+    (finding,) = review(Taxonomy.from_paths(["bird/crane", "machine/crane"])).findings
+    assert finding.guess.reason == "the same name; wrong if they are homonyms"

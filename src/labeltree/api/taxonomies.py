@@ -66,19 +66,22 @@ def open_labels(
     synonyms: str | None = None,
     column: Sequence[str] | str | None = None,
     form: Form | None = None,
+    known: Taxonomy | None = None,
 ) -> tuple[AnyTaxonomy, Tensor | None]:
     """The taxonomy, and the labels of the samples, `(n,)` nodes, -1 where missing, if there are any.
 
     For a table, `names` and `synonyms` are as in `open_data`, and how it was read is said on stderr.
-    `column` and `form` are as in `read_form`, `column` alone is that of whole paths; then samples are not
-    counted. Several columns are the levels of a table, coarse to fine.
+    `column` and `form` are as in `read_form`, `column` alone is that of whole paths, with the labels of the
+    samples if the table has any. Several columns are the levels of a table, coarse to fine. A `known`
+    taxonomy of the labels tells which columns of a table they are, if none are named.
     """
     columns = [column] if isinstance(column, str) else list(column or ())
     if len(columns) > 1 and form is None:
         return _named_labels(name, names or "exact", synonyms, columns)
     if columns or form is not None:
+        from labeltree.data import is_data_table
         from labeltree.errors import TaxonomyError
-        from labeltree.taxonomy.forms import read_form
+        from labeltree.taxonomy.forms import read_column, read_form
 
         if names is not None or synonyms is not None:
             raise TaxonomyError(
@@ -86,6 +89,8 @@ def open_labels(
             )
         if len(columns) > 1:
             raise TaxonomyError(f"--form {form} reads one column; leave out --form, or all columns but one")
+        if form is None and is_data_table(Path(name)):
+            return read_column(name, columns[0])
         return read_form(name, form or "breadcrumbs", column=next(iter(columns), None)), None
     if names is not None or synonyms is not None:
         return _named_labels(name, names or "exact", synonyms)
@@ -114,12 +119,16 @@ def open_labels(
         source = open_source(name)
         return source.taxonomy, source.nodes
     if is_data_table(path):
-        return _named_labels(name, "exact", None)
+        return _named_labels(name, "exact", None, known=known)
     return load_taxonomy(path), None
 
 
 def _named_labels(
-    name: str, names: Names, synonyms: str | None, columns: Sequence[str] = ()
+    name: str,
+    names: Names,
+    synonyms: str | None,
+    columns: Sequence[str] = (),
+    known: Taxonomy | None = None,
 ) -> tuple[Taxonomy, Tensor]:
     from labeltree.data.tables.table_source import named_table_labels
     from labeltree.errors import DataError
@@ -127,7 +136,7 @@ def _named_labels(
     if not is_table_file(name) and not is_vector_file(name):
         setting = "column" if columns else "synonyms" if synonyms is not None else "names"
         raise DataError(f"--{setting} is for tables of samples, not for '{name}'; leave it out")
-    labels = named_table_labels(Path(name), names, synonyms, columns)
+    labels = named_table_labels(Path(name), names, synonyms, columns, known)
     for note in labels.notes:
         print(f"labeltree: {note}", file=sys.stderr)
     return labels.taxonomy, labels.nodes

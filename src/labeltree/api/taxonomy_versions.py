@@ -283,7 +283,7 @@ def _table_labels(
         settings["missing_labels"] = recipe.missing_labels or ()
     allowed = inspect.signature(labels_by_settings).parameters
     chosen = {name: value for name, value in {**settings, **given}.items() if name in allowed}
-    if is_of_labels:
+    if is_of_labels or is_run:
         chosen["known"] = old
     read = labels_by_settings(path, **{name: value for name, value in chosen.items() if value is not None})
     for note in read.notes:
@@ -431,7 +431,7 @@ class Touched:
         from labeltree.errors import DataError
 
         read = _table_labels(data, place, table, old)
-        taxonomy, nodes = open_labels(data) if read is None else read
+        taxonomy, nodes = open_labels(data, known=old) if read is None else read
         if nodes is None:
             raise DataError(
                 f"--data '{data}' is a taxonomy without samples; name a folder, a table, a run or a data set"

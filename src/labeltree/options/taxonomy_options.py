@@ -352,7 +352,7 @@ class ReviewOptions(Options):
 
     taxonomy: Annotated[str, Option(ANY, metavar="TAXONOMY", positional=True)]
     _: KW_ONLY
-    column: Column = None
+    column: Columns = None
     data: Annotated[str | None, Option("labelled data, whose samples are counted", metavar="DATA")] = None
     scientific: Annotated[bool, Option("compare scientific names without authorship")] = False
     out: Annotated[Path | None, Option("write the proposals, such as changes.yaml", metavar="FILE")] = None

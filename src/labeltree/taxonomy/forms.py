@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
 from labeltree.options.choices import Form
 from labeltree.taxonomy.dag import AnyTaxonomy, tree_or_dag
-from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of
+from labeltree.taxonomy.files.breadcrumbs import Breadcrumbs, breadcrumbs_of
 from labeltree.taxonomy.files.codes_of_classes import SCHEMES, CodeScheme, entries_from_codes
 from labeltree.taxonomy.files.edge_tables import column_place, edges_from_table
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
@@ -17,8 +19,12 @@ from labeltree.taxonomy.files.nested import Pairs
 from labeltree.taxonomy.files.opened_file import WORKBOOKS, OpenedFile, read_text
 from labeltree.taxonomy.files.rf2 import rf2_edges, rf2_names
 from labeltree.taxonomy.files.taxonomy_files import read_taxonomy
+from labeltree.taxonomy.placeholders import PLACEHOLDERS, plain_name
 
-__all__ = ["Form", "code_scheme", "read_form"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Form", "code_scheme", "read_column", "read_form"]
 
 _WITH_SETTINGS = ("breadcrumbs", "codes", "rf2", "edges")
 
@@ -88,6 +94,27 @@ def read_form(
     except TaxonomyError as error:
         usual = form != "rf2" and (_is_table(file) or file.suffix in (".txt", ".names"))
         raise TaxonomyError(f"{path}: {error if usual else other_form(file, form, error)}") from None
+
+
+def read_column(path: str | os.PathLike[str], column: str) -> tuple[AnyTaxonomy, Tensor | None]:
+    """Read a column of whole paths, as `read_form` does, and the node of every row `(n,)`, -1 without.
+
+    There are no rows of a list of names.
+
+    Raises:
+        TaxonomyError: As for `read_form`.
+    """
+    taxonomy, file = read_form(path, "breadcrumbs", column=column), OpenedFile(path)
+    if not _is_table(file):
+        return taxonomy, None
+    header, rows, *_ = file.table
+    at = column_place(header, column)
+    cells = list(dict.fromkeys(row[at] for row in rows if row[at]))
+    nodes = {"": -1}
+    for cell, names in zip(cells, _crumbs(cells, None).paths, strict=True):
+        node = taxonomy.follow(names)
+        nodes[cell] = -1 if node is None else node
+    return taxonomy, torch.tensor([nodes[row[at]] for row in rows], dtype=torch.int64)
 
 
 def code_scheme(levels: str | None) -> CodeScheme | None:
@@ -170,9 +197,18 @@ def _described(file: OpenedFile) -> dict[str, str]:
 
 
 def _breadcrumbs(texts: list[str], separator: str | None) -> Entries:
+    paths = _crumbs(texts, separator).paths
+    return entries_from_paths(paths, "root", lambda row: f"the text {texts[row]!r}")
+
+
+def _crumbs(texts: list[str], separator: str | None) -> Breadcrumbs:
+    """Texts as paths; `n/a` and the like are one name where a slash is found to separate names."""
     breadcrumbs = breadcrumbs_of(texts, separator, certain=True)
-    if breadcrumbs is None and any("/" in text for text in texts):
-        breadcrumbs = breadcrumbs_of(texts, "/")
+    whole = {text for text in texts if plain_name(text) in PLACEHOLDERS}
+    slashed = [text for text in texts if "/" in text and text not in whole]
+    if breadcrumbs is None and slashed and (read := breadcrumbs_of(texts, "/")) is not None:
+        paths = [(text,) if text in whole else path for text, path in zip(texts, read.paths, strict=True)]
+        return Breadcrumbs(read.separator, paths)
     if breadcrumbs is None:
         raise TaxonomyError("no separator of breadcrumbs is in it: say --separator, such as --separator '>'")
-    return entries_from_paths(breadcrumbs.paths, "root", lambda row: f"the text {texts[row]!r}")
+    return breadcrumbs

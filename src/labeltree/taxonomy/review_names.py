@@ -120,7 +120,7 @@ def _find(tree: Taxonomy, keys: list[list[str]], rank: list[tuple[int, int, int]
             nodes = set(first.values())
             apart = [node for node in nodes if nodes.isdisjoint(tree.ancestors_of(node))]
             if 1 < len(apart) <= _MANY and not _may_be_homonyms(tree, apart):
-                yield from merge("same name elsewhere", apart, "the same name; right if they are homonyms")
+                yield from merge("same name elsewhere", apart, "the same name; wrong if they are homonyms")
 
     content: defaultdict[frozenset[str], list[int]] = defaultdict(list)
     for above, below in children.items():

@@ -34,9 +34,10 @@ def run_review(options: ReviewOptions) -> None:
     if options.out is not None and done.review.findings:
         print(f"written as comments: {options.out}; remove the '#' of those that are right, then")
         given = options.taxonomy
-        if options.column is not None:
+        if options.column:
             given = "OLD.json"
-            form = f"--form breadcrumbs --column {shlex.quote(options.column)}"
+            form = " ".join(f"--column {shlex.quote(column)}" for column in options.column)
+            form = form if len(options.column) > 1 else f"--form breadcrumbs {form}"
             print(f"  labeltree taxonomy convert {typed(options.taxonomy)} {given} {form}")
         print(f"  labeltree taxonomy apply {typed(options.out)} {given} --out NEW.json")
         print("and review NEW.json: once these are carried out, there may be more to propose")

@@ -17,6 +17,7 @@ from labeltree.data.tables.label_candidates import (
     longest_chain,
 )
 from labeltree.data.tables.nested_columns import find_nested, note_outlined
+from labeltree.data.tables.path_columns import find_path_columns
 from labeltree.data.tables.rank_columns import find_ranks
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
@@ -66,7 +67,8 @@ def find_label_columns(
         spare: Columns in `taken` that may be labels, too, such as those that are kept with the samples: one
             with a usual name is the label if no other column is.
         taxonomy: The taxonomy of the labels, if it is known: without a column with a usual name, the columns
-            of which every value is called so there are the labels.
+            of which every value is called so there are the labels. Where one column does not tell the nodes,
+            columns that hold the names of their paths, a depth each, are the labels.
 
     Raises:
         DataError: If there is no label column.
@@ -98,7 +100,13 @@ def find_label_columns(
     if base is None:
         base = table.usual(usual_labels(table.columns), taken)
         base = None if base is not None and _is_measure(table, base) else base
-    if base is None and taxonomy is not None and (chain := _named_in(table, taken, taxonomy)):
+    chain = [] if taxonomy is None or base is not None else _named_in(table, taken, taxonomy)
+    if taxonomy is not None:
+        levels = find_path_columns(table, chain[-1] if chain else base, taken, taxonomy)
+        if levels:
+            note = f"the columns {' > '.join(levels)} are read as labels: "
+            return LabelColumns(levels, (f"{note}their values are the names of paths in the taxonomy",))
+    if chain:
         said = "the column" if len(chain) == 1 else "the columns"
         note = f"{said} {' > '.join(chain)} {'is' if len(chain) == 1 else 'are'} read as labels"
         return LabelColumns(chain, (f"{note}: all values are names in the taxonomy",))

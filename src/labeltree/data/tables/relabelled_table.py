@@ -15,6 +15,7 @@ from labeltree.data.tables.label_columns import find_label_columns
 from labeltree.data.tables.table_samples import list_sample_columns
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+from labeltree.taxonomy.name_texts import is_code
 from labeltree.taxonomy.naming import join_path, some, split_path
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, plain_name
 
@@ -113,11 +114,24 @@ class _Labels:
             return waiting
         node = self.mapping.targets[nodes[0]][0]
         if self._read(text, separator, self.new)[1] == [node]:
-            return _STAYS
+            kept = self._id_that_stays(text, nodes[0], node)
+            return _STAYS if kept is None else _Outcome((kept,))
         path, name = self.new.path(node), self.new.names[node]
         if mark == "" and self.new.candidates(name) == [node]:
             return _Outcome((name,))
         return _Outcome((mark.join(path) if mark.strip(" /") else join_path(path),))
+
+    def _id_that_stays(self, text: str, node: int, place: int) -> str | None:
+        """The id of the class that another one, labelled by its id, was merged into; None to keep the label.
+
+        The new version knows both, but that of others may call the former obsolete.
+        """
+        kept = self.old.follow(self.new.path(place)) if is_code(text) else None
+        if kept is None or kept == node or text not in self.old.aliases_of(node):
+            return None
+        if self.mapping.targets[kept] != (place,) or text in self.old.aliases_of(kept):
+            return None
+        return next((each for each in self.old.aliases_of(kept) if is_code(each)), None)
 
     def _read(self, text: str, separator: str | None, tree: Taxonomy) -> tuple[str, list[int]]:
         """What separates the names of a label, empty if it is one name, and the nodes that it may mean."""

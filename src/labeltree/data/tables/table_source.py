@@ -647,12 +647,14 @@ def named_table_labels(
     names: Names = "exact",
     synonyms: str | Path | None = None,
     columns: Sequence[str] = (),
+    known: Taxonomy | None = None,
 ) -> TableLabels:
     """The same with `names` and `synonyms` as `open_table` reads them, and the notes that it gives.
 
-    Of `columns`, if they are given, coarse to fine, or else those that `open_table` finds.
+    Of `columns`, if they are given, coarse to fine, or else those that `open_table` finds, also by the names
+    of a `known` taxonomy.
     """
-    return _labels_of(_read_table(path)[0], LabelNames(names, synonyms), columns)
+    return _labels_of(_read_table(path)[0], LabelNames(names, synonyms), columns, known)
 
 
 def labels_by_settings(
@@ -683,13 +685,13 @@ def labels_by_settings(
     evidence = evidence or LabelEvidence()
     votes = evidence.columns(whole).get("votes", ())
     rows = None if evidence.sample_column is None else SampleRows(whole, evidence.sample_column)
-    if label_columns is None and not evidence.given and known is None:
-        labels = _labels_of(whole, LabelNames(names, synonyms))
+    taken = [] if known is None else list_sample_columns(whole)
+    if label_columns is None and not evidence.given and (known is None or taken):
+        labels = _labels_of(whole, LabelNames(names, synonyms), known=known)
         return dataclasses.replace(labels, notes=(*filled, *labels.notes))
     if votes:
         of_labels = LabelColumns(list(votes))
     else:
-        taken = [] if known is None else list_sample_columns(whole)
         of_labels = find_label_columns(whole, label_columns, taken, gaps=gaps, taxonomy=known)
     reading = LabelNames(names, synonyms), separator, evidence, rows
     labels = read_labels(whole, of_labels.columns, None, MissingNames(missing_labels), gaps, *reading)
@@ -708,7 +710,12 @@ def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
     return labels.taxonomy, labels.nodes
 
 
-def _labels_of(table: DataTable, names: LabelNames | None = None, columns: Sequence[str] = ()) -> TableLabels:
+def _labels_of(
+    table: DataTable,
+    names: LabelNames | None = None,
+    columns: Sequence[str] = (),
+    known: Taxonomy | None = None,
+) -> TableLabels:
     if columns:
         labels = label_nodes(table, [table.find(column) for column in columns], None, names=names)
         return dataclasses.replace(labels, notes=(*table.notes, *labels.notes))
@@ -723,7 +730,7 @@ def _labels_of(table: DataTable, names: LabelNames | None = None, columns: Seque
         if not has_ids(table):  # images of occurrences may be found by a rule
             raise
         taken = set()
-    of_labels = find_label_columns(table, None, taken)
+    of_labels = find_label_columns(table, None, taken, taxonomy=known)
     labels = read_labels(
         table, of_labels.columns, None, MissingNames(()), None, names or LabelNames(), None, LabelEvidence()
     )

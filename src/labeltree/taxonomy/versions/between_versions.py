@@ -230,14 +230,14 @@ class LabelsOfBoth(LabelIndex):
     def candidates(self, label: Label) -> list[int]:
         """All nodes of the new taxonomy that a label of either may refer to, ascending."""
         there = self._old.candidates(label)
-        key = label if isinstance(label, str) else tuple(label)
-        if there:
-            self.mapped.add(key)
-            return sorted({self._places[node] for node in there})
-        candidates = super().candidates(label)
-        if candidates:
-            self.taken.add(key)
-        return candidates
+        return sorted({self._places[node] for node in there}) if there else super().candidates(label)
+
+    def _find(self, label: Label) -> int:
+        node = super()._find(label)
+        if node >= 0:
+            looked_up = self.mapped if self._old.candidates(label) else self.taken
+            looked_up.add(label if isinstance(label, str) else tuple(label))
+        return node
 
     def why_coarser(self, label: Label) -> str | None:
         """Why a label of the old taxonomy is coarser on the new one; None if it is not."""

@@ -17,6 +17,7 @@ from labeltree.links import check_regular
 from labeltree.taxonomy.naming import join_path, some, split_path
 from labeltree.taxonomy.tree import Taxonomy
 from labeltree.taxonomy.versions.change_entries import KINDS, Change, Guess
+from labeltree.taxonomy.versions.merged_labels import LabelsBelowMerged, find_hosts
 from labeltree.taxonomy.versions.stable_ids import carry_aliases
 
 __all__ = ["described_versions", "is_edited", "read_mapping", "write_mapping"]
@@ -147,6 +148,7 @@ def read_mapping(
         raise TaxonomyError(f"'{path}' says what changed; give the old or the new taxonomy, too")
     try:
         about, lines = _parse(path)
+        is_known = old is not None
         if old is None:
             assert new is not None
             earlier = about.get("old", {})
@@ -154,6 +156,8 @@ def read_mapping(
             _check_complete(old, new, earlier, about.get("new", {}))
         later = about.get("new", {})
         old, made, targets, removed = _carry_out(old, new, lines, later.get("root", old.names[0]))
+        if not is_known:
+            old = LabelsBelowMerged(old, _hosts(old, _lines_of_nodes(old, lines))).taxonomy
         return old, made if new is not None else made.with_release(later.get("release")), targets, removed
     except TaxonomyError as error:
         raise TaxonomyError(f"{path}: {error}") from None
@@ -272,6 +276,8 @@ def _carry_out(
 ) -> tuple[Taxonomy, Taxonomy, list[list[int]], list[bool]]:
     """Carry out the changes."""
     of_node = _lines_of_nodes(old, lines)
+    hosts = _hosts(old, of_node)
+    added = {path for line in lines if line.kind == "add" for path in line.new}
     places: list[Path_] = [()]  # of labels
     there: list[tuple[Path_, ...]] = [((),)]
     parent, names = old.numbering.main_parent.tolist(), old.names
@@ -280,7 +286,10 @@ def _carry_out(
         line = of_node.get(node)
         if line is None:
             after: tuple[Path_, ...] = ((*places[parent[node]], names[node]),)
-        else:
+            is_new = after[0] in added if new is None else new.follow(after[0]) is not None
+            line = None if is_new else _line_of_namesake(old, node, hosts, of_node)
+        if line is not None:
+            of_node[node] = line
             after = line.new or (places[parent[node]],)
         removed.append(line is not None and line.kind == "remove")
         there.append(after)
@@ -318,6 +327,30 @@ def _carry_out(
         stays = [[] if gone else several for several, gone in zip(targets, removed, strict=True)]
         new = carry_aliases(old, new, stays)
     return old, new, targets, removed
+
+
+def _hosts(old: Taxonomy, of_node: dict[int, _Line]) -> dict[int, int]:
+    merged = {node: line.new[0] for node, line in of_node.items() if line.kind == "merge"}
+    return find_hosts(old, merged, of_node)
+
+
+def _line_of_namesake(
+    old: Taxonomy, node: int, hosts: dict[int, int], of_node: dict[int, _Line]
+) -> _Line | None:
+    """The change of the node of the same name below the one that the parent of a node is merged into.
+
+    `hosts` gets the namesake, whose place that of the node is, or what it is merged into.
+    """
+    host = hosts.get(int(old.numbering.main_parent[node]))
+    namesake = None if host is None else old.follow((*old.path(host), old.names[node]))
+    if namesake is None or namesake in old.ancestors_of(node):
+        return None
+    line = of_node.get(namesake)
+    if line is None:
+        hosts[node] = namesake
+    elif namesake in hosts:
+        hosts[node] = hosts[namesake]
+    return line
 
 
 def _lines_of_nodes(old: Taxonomy, lines: list[_Line]) -> dict[int, _Line]:
@@ -369,6 +402,7 @@ def _undone(new: Taxonomy, lines: list[_Line], root: str) -> Taxonomy:
     parent = new.numbering.main_parent.tolist()
     carrier: list[Path_ | None] = [()]  # the old node whose children without a line are children here
     paths: list[Path_] = []
+    origins: list[Path_ | None] = [()]  # the old node, or one of them, that has the ids of a new one
     for node in range(1, new.num_nodes):
         from_lines = sources.get(node, [])
         alone = node in added or any(line.kind != "merge" for line in from_lines)
@@ -379,13 +413,17 @@ def _undone(new: Taxonomy, lines: list[_Line], root: str) -> Taxonomy:
             carrier.append(same)
         else:
             carrier.append(from_lines[0].old if len(from_lines) == 1 else None)
+        origins.append(same if same is not None else from_lines[0].old if from_lines else None)
     paths += [line.old for line in lines if line.old]
     if not paths:
         raise TaxonomyError("every node of the new taxonomy was added, so there is no old one")
     old = Taxonomy.from_paths(paths, root)
-    further: dict[int | None, list[str]] = {}
-    if not any(line.also for line in lines):
+    if not new.aliases and not any(line.also for line in lines):
         return old
+    further: dict[int | None, list[str]] = {}
     for line in lines:
         further.setdefault(old.follow(line.old), []).extend(line.also)
+    for node, names in enumerate(new.aliases):
+        if (origin := origins[node]) is not None:
+            further.setdefault(old.follow(origin), []).extend(names)
     return old.with_aliases([further.get(node, []) for node in range(old.num_nodes)])
