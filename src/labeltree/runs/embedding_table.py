@@ -179,17 +179,7 @@ class EmbeddingTable:
         object.__setattr__(self, "aspect_names", names)  # the table is frozen, its defaults are computed
 
     def __repr__(self) -> str:
-        """How many samples there are, of which kind, and what else is known of them."""
-        said = [f"{len(self):,} samples", f"{self.embeddings.shape[1]}-d {self.geometry}"]
-        if self.features is not None:
-            said.append(f"{self.features.shape[1]}-d features")
-        if self.split is not None:
-            names, counts = np.unique(self.split, return_counts=True)
-            said += [f"{name or 'no split'} {count:,}" for name, count in zip(names, counts, strict=True)]
-        if self.groups is not None:
-            said.append(f"{len(np.unique(self.groups[self.groups >= 0])):,} groups")
-        said += [", ".join(self.attributes)] if self.attributes else []
-        return f"EmbeddingTable({', '.join(said)})"
+        return _describe(self)
 
     def __len__(self) -> int:
         return len(self.embeddings)
@@ -391,8 +381,8 @@ class EmbeddingTable:
 
         Args:
             path: An `.npz`, `.parquet` or `.csv` file whose embeddings are an array, a column of lists of
-                numbers, or columns of numbers `f0`, `f1` …; or the folder of such files that
-                `labeltree embed --out FOLDER/` writes. Rows without embeddings are left out.
+                numbers, or columns of numbers `f0`, `f1` …; or the folder that `labeltree embed --out
+                FOLDER/` writes. Rows without embeddings are left out.
             taxonomy: Taxonomy to convert `labels` to nodes and to check nodes against.
             by_name: Whether labels and predictions must be names, because the numbers of nodes may be others
                 than those of `taxonomy`.
@@ -414,15 +404,7 @@ class EmbeddingTable:
                 raise no_group_column(path, given, group_column)
             raw["groups"] = raw[group_column]
             raw.pop("group_names", None)  # those of the column `groups`
-        if "sample" in raw:
-            raw.setdefault("paths", raw["sample"])
-        for plural in ("embeddings", "nodes", "labels", "splits", "paths", "ids", *_TENSORS):
-            singular = plural.removesuffix("s")
-            name = "split" if plural == "splits" else plural
-            if name not in raw:
-                alias = next((a for a in (singular, plural) if a in raw), None)
-                if alias is not None:
-                    raw[name] = raw[alias]
+        _add_plurals(raw)
         if by_name:
             _require_names(path, raw)
         elif taxonomy is not None:
@@ -469,6 +451,32 @@ class EmbeddingTable:
             encoder_digest=str(raw.get("encoder_digest", "")),
             **further,
         )
+
+
+def _add_plurals(raw: dict[str, Any]) -> None:
+    """Add the columns that have their names in the singular, and the paths of samples that are called so."""
+    if "sample" in raw:
+        raw.setdefault("paths", raw["sample"])
+    for plural in ("embeddings", "nodes", "labels", "splits", "paths", "ids", *_TENSORS):
+        singular = plural.removesuffix("s")
+        name = "split" if plural == "splits" else plural
+        if name not in raw:
+            alias = next((a for a in (singular, plural) if a in raw), None)
+            if alias is not None:
+                raw[name] = raw[alias]
+
+
+def _describe(table: EmbeddingTable) -> str:
+    """How many samples there are, of which kind, and what else is known of them."""
+    said = [f"{len(table):,} samples", f"{table.embeddings.shape[1]}-d {table.geometry}"]
+    if table.features is not None:
+        said.append(f"{table.features.shape[1]}-d features")
+    if table.split is not None:
+        names, counts = np.unique(table.split, return_counts=True)
+        said += [f"{name or 'no split'} {count:,}" for name, count in zip(names, counts, strict=True)]
+    if table.groups is not None:
+        said.append(f"{len(np.unique(table.groups[table.groups >= 0])):,} groups")
+    return f"EmbeddingTable({', '.join([*said, *table.attributes])})"
 
 
 def _save_parquet(path: Path, columns: dict[str, Any], note: dict[str, str]) -> None:
