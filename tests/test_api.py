@@ -118,8 +118,11 @@ def test_what_cannot_be_read_is_named(runs: dict[str, Path], tmp_path: Path) -> 
     assert list(model.predict([tmp_path / "bad.png"]).skipped) == [0]
     with pytest.raises(lt.DataError, match="reads images"):
         model.embed(texts="words")
-    with pytest.raises(ValueError, match="name samples in one way"):
-        model.embed()
+    for nothing in (model.embed, lambda: model.embed([]), lambda: model.predict([])):
+        with pytest.raises(ValueError, match=r"no samples are named, or an empty list .* samples in one way"):
+            nothing()
+    with pytest.raises(ValueError, match="no samples are named, or an empty list of them; name what to answ"):
+        lt.predict(runs["first"], [])
     with pytest.raises(ValueError, match="name samples in one way"):
         model.predict("a.png", data="b")
     with pytest.raises(lt.RunError):

@@ -103,6 +103,14 @@ def test_a_name_below_many_small_parents_is_no_mistake(tmp_path: Path) -> None:
     assert "lies below" not in warnings_of(path)
 
 
+def test_texts_that_stand_for_missing_ones_are_counted_and_no_copies(tmp_path: Path) -> None:
+    rows = [f"a warm red coat of wool {number},{'ab'[number % 2]}" for number in range(20)]
+    (tmp_path / "t.csv").write_text("text,label\n" + "\n".join([*rows, "n/a,a", "N/A,b", "n/a,b", "-,a"]))
+    source = open_source(tmp_path / "t.csv")
+    (said,) = warn_of_copies(source)
+    assert said.startswith("4 texts stand for missing ones ('n/a', 'N/A' and '-'), and teach nothing: empty ")
+
+
 def test_copies_with_different_labels_are_named(tmp_path: Path) -> None:
     rows = list_products()
     rows[40][0] = rows[130][0]

@@ -50,7 +50,7 @@ def test_the_rule() -> None:
     assert choose({"probe": nearer, "lda": torch.tensor([1, 2, 1, 1])}).name == "lda"
     asked = choose({"own": half, "probe": right, "prototypes": wrong}, "own")
     assert asked.sentence == (
-        "Answers come from the classifier that was trained with the encoder, as was asked for: right for "
+        "Answers come from the run's own classifier, as was asked for: right for "
         "50.0% of 4 validation samples (the nearest class mean of the embeddings 0.0%, a linear probe on the "
         "features 100.0%)."
     )

@@ -274,7 +274,7 @@ def test_a_foreign_or_broken_result_is_refused(table: EmbeddingTable, taxonomy: 
 def test_wrong_input_is_named(table: EmbeddingTable, taxonomy: Taxonomy) -> None:
     with pytest.raises(DataError, match="no samples of split 'tset'"):
         evaluate(table, taxonomy, split="tset")
-    with pytest.raises(DataError, match=r"table 'mine'.*label below the root"):
+    with pytest.raises(DataError, match=r"table 'mine'.*label that names a class"):
         evaluate(EmbeddingTable(torch.randn(3, 2), torch.tensor([-1, 0, -1])), taxonomy, name="mine")
     with pytest.raises(DataError, match="labels from 99 to 99"):
         evaluate(EmbeddingTable(torch.randn(1, 2), torch.tensor([99])), taxonomy)

@@ -202,12 +202,13 @@ def _note_unused(source: Source) -> list[str]:
     """A note with the number of rows that are not used, by reason."""
     if source.unused is None or not len(source.unused):
         return []
-    counts = Counter(reason.partition(":")[0] for _, _, reason in source.unused.lines())
+    reasons = (reason.partition(":")[0] for _, _, reason in source.unused.lines())
+    counts = Counter(reason.removeprefix("it has ") for reason in reasons)
     shown = ", ".join(f"{reason} ({count:,})" for reason, count in counts.most_common(3))
     more = f", and {len(counts) - 3:,} other reasons" if len(counts) > 3 else ""
     rows = len(set(source.unused.rows.tolist()))
     are = "row is" if rows == 1 else "rows are"
-    return [f"{rows:,} {are} not used, or not as they stand ({UNUSED_ROWS}): {shown}{more}"]
+    return [f"{rows:,} {are} not used, or only in part ({UNUSED_ROWS}): {shown}{more}"]
 
 
 def _without_samples(source: Source) -> list[str]:

@@ -22,7 +22,10 @@ _STRAYS = 0.03  # share of them that may be below others; at least one below eac
 
 
 def warn_of_copies(source: Source) -> list[str]:
-    """A sentence on copies of a sample that have different labels, neither of which is coarser."""
+    """A sentence on copies of a sample that have different labels, neither of which is coarser.
+
+    Texts such as `n/a` are no copies: another sentence counts them.
+    """
     if source.label_sets is not None or not len(source):
         return []
     if (source.digests is None and source.texts is None) or getattr(source.store, "unchecked", None):
@@ -30,12 +33,14 @@ def warn_of_copies(source: Source) -> list[str]:
     digests = np.ascontiguousarray(source.sample_digests())
     content = np.unique(digests.view(f"V{digests.shape[1]}")[:, 0], return_inverse=True)[1]
     nodes, ends = source.nodes.numpy(), source.taxonomy.subtree_end.numpy()
-    labelled = np.flatnonzero((nodes > 0) & digests.any(1))
+    empty = _placeholder_texts(source)
+    said = _say_placeholders(source, empty)
+    labelled = np.flatnonzero((nodes > 0) & digests.any(1) & ~empty)
     kinds, labels = np.unique(np.stack([content[labelled], nodes[labelled]]), axis=1)
     apart = (kinds[1:] == kinds[:-1]) & (labels[1:] >= ends[labels[:-1]])  # in the order of subtrees
     wrong = np.unique(kinds[1:][apart])
     if not len(wrong):
-        return []
+        return said
     what = "texts" if source.store is None and source.vectors is None else "files"
     what = "vectors" if source.vectors is not None else what
     rows = labelled[np.isin(content[labelled], wrong)]
@@ -47,7 +52,29 @@ def warn_of_copies(source: Source) -> list[str]:
         shown.append(f"{one} and {two}")
     more = f", and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
     are = f"{len(rows):,} samples are copies (equal {what}) with different labels"
-    return [f"{are}: {'; '.join(shown)}{more}; correct those that are wrong, or leave one of each"]
+    return [f"{are}: {'; '.join(shown)}{more}; correct those that are wrong, or leave one of each", *said]
+
+
+def _placeholder_texts(source: Source) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Whether each sample `(n,)` is nothing but a text such as `n/a`."""
+    if source.texts is None or source.store is not None or source.vectors is not None:
+        return np.zeros(len(source), bool)
+    longest = max(map(len, PLACEHOLDERS))
+    short = (text if len(text) <= longest else "" for text in source.texts)
+    return np.array([plain_name(text) in PLACEHOLDERS for text in short], bool)
+
+
+def _say_placeholders(source: Source, empty: np.ndarray[Any, np.dtype[np.bool_]]) -> list[str]:
+    """A sentence on texts that stand for a missing text; none without any."""
+    if source.texts is None or not empty.any():
+        return []
+    kinds = Counter(source.texts[row].strip() for row in np.flatnonzero(empty).tolist())
+    count = int(empty.sum())
+    are = "text stands for a missing one" if count == 1 else "texts stand for missing ones"
+    return [
+        f"{count:,} {are} ({some([kind for kind, _ in kinds.most_common()], 3)}), and teach nothing: empty "
+        "these cells, so that their rows are left out"
+    ]
 
 
 def warn_of_strays(source: Source) -> list[str]:

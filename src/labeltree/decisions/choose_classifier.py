@@ -37,7 +37,7 @@ CLASSIFIER_WORDS: dict[ClassifierKind, str] = {
     "prototypes": "the nearest class mean of the embeddings",
     "lda": "a linear discriminant analysis on the features",
     "probe": "a linear probe on the features",
-    "own": "the classifier that was trained with the encoder",
+    "own": "the run's own classifier",
     "each-fold": "the classifier that each fold chose for itself",
 }
 """The words for each classifier in a sentence; ties go to the first, the simplest."""

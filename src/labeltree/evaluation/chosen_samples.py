@@ -98,7 +98,10 @@ def choose_samples(
     in_train = _split_mask(table, "train", required=False) if has_splits else torch.zeros_like(in_split)
     if not bool((in_split & labelled).any()):
         where = f"of split '{split}' " if has_splits else ""
-        raise DataError(f"no sample {where}has a label below the root: there is nothing to evaluate against")
+        raise DataError(
+            f"no sample {where}has a label that names a class or a branch: there is nothing to evaluate "
+            "against"
+        )
 
     search = in_split & labelled
     if has_splits and split != "train" and bool((in_train & labelled).any()):
@@ -238,8 +241,8 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
         samples.cautions.append(
             say_count(
                 counts["left out: no label"],
-                "sample without a label below the root was left out.",
-                "samples without a label below the root were left out.",
+                "sample without a label was left out.",
+                "samples without a label were left out.",
             )
         )
         notes.append(samples.cautions[-1])

@@ -237,6 +237,11 @@ class OpenedModel:
         if self.encoder.modality == "both" and data is None and given and words:
             return self._pairs(given, words)
         if bool(given) + bool(words) + (data is not None) != 1:
+            if not (given or words or data is not None):
+                raise ValueError(
+                    "no samples are named, or an empty list of them; name samples in one way: samples, "
+                    "texts=[...] or data=..."
+                )
             raise ValueError("name samples in one way: samples, texts=[...] or data=...")
         if data is not None:
             return None

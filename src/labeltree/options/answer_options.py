@@ -337,9 +337,11 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
         AnswerOptions.check(self)
         given = [bool(self.images), bool(self.texts), self.data is not None, self.split is not None]
         if sum(given) != 1 and not (given[:2] == [True, True] and not any(given[2:])):
+            nothing = "there is nothing to answer for: no samples are named, or an empty list of them; "
             raise self.refusal(
-                "name what to answer for: image files, `texts`, `data` or `split`, and one of them only; of "
-                "a run on images and texts also image files with a text for each"
+                f"{'' if any(given) else nothing}name what to answer for: image "
+                "files, `texts`, `data` or `split`, and one of them only; of a run on images and texts also "
+                "image files with a text for each"
             )
         self.require("split", "is about the run's own samples; it goes with `split`", "verify")
 

@@ -62,9 +62,11 @@ class ZeroShotOptions(AnswerFile):
 
     def check(self) -> None:
         _ = Promise(self.coverage)
-        if sum((bool(self.images), bool(self.texts), self.data is not None)) != 1:
+        if sum(given := (bool(self.images), bool(self.texts), self.data is not None)) != 1:
+            nothing = "there is nothing to answer for: no samples are named, or an empty list of them; "
             raise self.refusal(
-                "name what to answer for: image files, `texts` or `data`, and one of them only"
+                f"{'' if any(given) else nothing}name what to answer for: image files, `texts` or "
+                "`data`, and one of them only"
             )
         if self.labelled and self.data is None and self.find_data(self.images, self.images) is None:
             raise self.refusal(f"`labelled` {NO_LABELS}")

@@ -186,8 +186,8 @@
       const inner = node.children.length > 0;
       if (inner && node.i) words.push(`${percent(node.stayed / node.samples)} stayed within the branch`);
       words.push(`${percent(1 - node.wrong / node.samples)} got exactly the right class`);
-      if (node.wrong) words.push(`its ${count(node.wrong)} mistakes are ${node.severity.toFixed(2)} steps off on average`);
-      if (inner && node.here) words.push(`${count(node.here)} mistakes were made at this branch`);
+      if (node.wrong) words.push(node.wrong === 1 ? `its mistake is ${node.severity} ${node.severity === 1 ? "step" : "steps"} off` : `its ${count(node.wrong)} mistakes are ${node.severity.toFixed(2)} steps off on average`);
+      if (inner && node.here) words.push(`${count(node.here)} ${node.here === 1 ? "mistake was" : "mistakes were"} made at this branch`);
       if (node.taken) words.push(`most often taken for ${node.taken[0]} (${count(node.taken[1])}×)`);
       detail.replaceChildren(make("strong", "", node.i ? path : node.name), ` ${words.join("; ")}.`);
     }
