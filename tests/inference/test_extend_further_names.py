@@ -115,3 +115,18 @@ def test_a_class_below_the_root_is_said(run: Path, tmp_path: Path) -> None:
     assert "give the full path" in said
     assert "--under" in said
     assert said in extension_text(extension)
+
+
+def test_parts_of_a_class_go_below_the_parent_of_what_is_retired() -> None:
+    tree = Taxonomy.from_paths(
+        ["heart disease/angina", "heart disease/cardiomyopathy", "lung disease/asthma"]
+    )
+    retired = ["heart disease/cardiomyopathy"]
+    placed = path_in_tree(("dilated cardiomyopathy",), tree, beside=retired)
+    assert placed.path == ("heart disease", "dilated cardiomyopathy")
+    assert "beside heart disease/cardiomyopathy" in str(placed)
+    assert path_in_tree(("asthma",), tree, beside=retired).path == ("lung disease", "asthma")
+    assert path_in_tree(("a", "b"), tree, beside=retired).path == ("a", "b")
+    assert path_in_tree(("gout",), tree, under="/", beside=retired).path == ("gout",)
+    assert path_in_tree(("gout",), tree, beside=[*retired, "asthma"]).path == ("gout",)
+    assert path_in_tree(("gout",), tree, beside=["lung disease"]).path == ("gout",)

@@ -52,7 +52,6 @@ from labeltree.inference.reference import (
 from labeltree.inference.run_classifiers import run_classifiers, write_classifiers
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.inference.training_samples import joined, save_learned
-from labeltree.options.choices import Placing
 from labeltree.options.model_options import ExtendOptions
 from labeltree.options.schema import takes
 from labeltree.ridge.ridge_file import save_ridge
@@ -180,7 +179,7 @@ def extend_run(options: ExtendOptions) -> Extension:
         )
         new = None if source is None else embed_source(run.network, source, keep=False, progress=progress)
         gone = _retired(run.taxonomy, before, retire)
-        placed = [] if source is None else _placed(source, new, before, options.place, options.under)
+        placed = [] if source is None else _placed(source, new, before, options)
         said = [*said, *warn_below_root(placed, run.taxonomy)]
         taxonomy, places = extended_taxonomy(run.taxonomy, [*(each.path for each in placed), *by_name])
         then = _on(run, taxonomy, places)
@@ -275,7 +274,7 @@ def _named(
     check_reads_names(run)
     named = dict(known)
     for label, synonyms in read_names(options.names).items():
-        path = path_in_tree(label, run.taxonomy, options.under).path
+        path = path_in_tree(label, run.taxonomy, options.under, options.retire).path
         node = run.taxonomy.follow(path)
         below = [] if node is None else [node, *torch.as_tensor(run.taxonomy.descendants(node)).tolist()]
         if path in known or bool(torch.isin(before.rule.classes.nodes, torch.tensor(below)).any()):
@@ -320,7 +319,7 @@ def _open(run: TrainedRun, options: ExtendOptions) -> tuple[Source, Tensor, list
     seen = torch.from_numpy(seen_in_training(run, source))
     fresh = torch.zeros(source.taxonomy.num_nodes, dtype=torch.bool)
     for node in torch.unique(source.nodes[seen & (source.nodes > 0)]).tolist():
-        place = path_in_tree(source.taxonomy.path(node), run.taxonomy, under)
+        place = path_in_tree(source.taxonomy.path(node), run.taxonomy, under, options.retire)
         fresh[node] = run.taxonomy.follow(place.path) is None
     keeps = ~seen | ((source.nodes > 0) & fresh[source.nodes.clamp(min=0)])
     if not bool(keeps.any()):
@@ -364,16 +363,16 @@ def _retired(taxonomy: Taxonomy, before: Decider, retire: Sequence[str]) -> Tens
 
 
 def _placed(
-    source: Source, table: EmbeddingTable | None, before: Decider, place: Placing, under: str | None
+    source: Source, table: EmbeddingTable | None, before: Decider, options: ExtendOptions
 ) -> list[Placed]:
     """The place of every label of the samples, in the order of the nodes that occur."""
     assert table is not None
-    taxonomy = before.run.taxonomy
+    taxonomy, by_label = before.run.taxonomy, options.place == "path"
     placed = []
     for node in torch.unique(source.nodes[source.nodes > 0]).tolist():
         label = source.taxonomy.path(node)
-        by_path = path_in_tree(label, taxonomy, under)
-        if place == "path" or taxonomy.follow(by_path.path) is not None:
+        by_path = path_in_tree(label, taxonomy, options.under, options.retire if by_label else ())
+        if by_label or taxonomy.follow(by_path.path) is not None:
             placed.append(by_path)
             continue
         rows = table.rows(source.nodes == node)

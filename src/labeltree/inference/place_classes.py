@@ -32,17 +32,21 @@ class Placed:
     reason: str = ""
 
 
-def path_in_tree(label: Path, taxonomy: Taxonomy, under: str | None = None) -> Placed:
+def path_in_tree(
+    label: Path, taxonomy: Taxonomy, under: str | None = None, beside: Sequence[str] = ()
+) -> Placed:
     """The place of a label by its own path.
 
     A path begins at depth 1 of the taxonomy, or below `under`. If it is not there, and the label is the name
     or a further name of one node, such as an id or a synonym, it is that node; below `under` only a further
     name is. If its first name is not there, but names one node elsewhere in the tree, it begins at that node.
+    One name that is not there at all goes `beside` the nodes that are retired, if these have one parent.
 
     Args:
         label: Names of the label, coarse to fine.
         taxonomy: The taxonomy of the run.
         under: The node below which the label begins; None = the root.
+        beside: The nodes that are retired, of which a class with one new name may be a part.
 
     Raises:
         TaxonomyError: If there is no node `under`, or several nodes have the name.
@@ -66,6 +70,9 @@ def path_in_tree(label: Path, taxonomy: Taxonomy, under: str | None = None) -> P
         node = _only(nodes, label, taxonomy)
         reason = _reason(label[0], "a node there", by_name=_is_name(label[0], node, taxonomy))
         return Placed((*taxonomy.path(node), *label[1:]), reason)
+    parents = {int(taxonomy.numbering.main_parent[taxonomy.find(node)]) for node in beside}
+    if len(label) == 1 and len(parents) == 1 and (above := parents.pop()) > 0:
+        return Placed((*taxonomy.path(above), *label), f"beside {beside[0]}, which is retired")
     return Placed(label)
 
 
