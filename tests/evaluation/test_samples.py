@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 
@@ -35,6 +38,30 @@ def test_half_split_keeps_the_views_of_an_instance_together() -> None:
         assert int(half[nodes == node].sum()) == 10
     assert torch.equal(half, half_split(table, torch.ones(40, dtype=torch.bool), seed=0))
     assert not torch.equal(half, half_split(table, torch.ones(40, dtype=torch.bool), seed=1))
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_half_split_of_ids_does_not_depend_on_the_order_of_rows(grouped: bool) -> None:
+    """So that vectors of the same samples in another order are tested on the same ones."""
+    draw = np.random.default_rng(3)
+    nodes = torch.from_numpy(draw.integers(1, 6, 200))
+    groups = torch.from_numpy(draw.integers(0, 60, 200)) if grouped else None
+    ids = np.array([f"sample {number}" for number in range(200)])
+    table = EmbeddingTable(torch.zeros(200, 1), nodes, groups=groups, ids=ids)
+    other = table.rows(torch.from_numpy(draw.permutation(200)))
+    assert other.ids is not None
+    if other.groups is not None:
+        numbers = torch.from_numpy(draw.permutation(60))  # as another file numbers them
+        other = replace(other, groups=numbers[other.groups])
+    every = torch.ones(200, dtype=torch.bool)
+    halves = [
+        set(each.ids[half_split(each, every, 0).numpy()]) for each in (table, other) if each.ids is not None
+    ]
+    assert halves[0] == halves[1]
+    numbered = replace(other, instances=torch.arange(200))
+    assert torch.equal(half_split(other, every, 0), half_split(numbered, every, 0))
+    bare = [half_split(replace(each, ids=None), every, 0).numpy() for each in (table, other)]
+    assert set(ids[bare[0]]) != set(other.ids[bare[1]])
 
 
 def test_half_split_gives_a_lone_sample_to_learning() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,40 @@ def test_the_verdict_allows_for_the_groups_that_calibrated(
     assert reference.groups is not None
     held = reference.groups[torch.from_numpy(reference.split == "val")]
     assert given == [len(held.unique())]
+
+
+def test_too_few_are_named_by_what_is_answered_for(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = lt.load(home / "run")
+    with pytest.raises(DataError, match="needs at least 99 calibration patients, and there are"):
+        model.predict(data=home / "new.csv", per="patient", coverage=0.99)
+    with pytest.raises(DataError, match="needs at least 99 groups of calibration samples, and there are"):
+        model.predict(data=home / "new.csv", coverage=0.99)
+    copy = home / "copy"
+    shutil.copytree(home / "run", copy)
+    assert main(["calibrate", str(copy)]) == 0
+    assert "needs 99 groups for a coverage of 0.99" in capsys.readouterr().out
+
+
+def test_samples_without_the_column_of_groups_are_said_to_count_alone(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whose promises are then no longer those of patients."""
+    rows = [line.split(",") for line in (home / "new.csv").read_text().splitlines()]
+    known = home / "known.csv"
+    known.write_text("\n".join(f"{row[0]},{row[1]},{row[3]}" for row in rows))
+    lacking = "The samples have no column 'patient', by which the run's are grouped"
+    run = home / "alone"
+    shutil.copytree(home / "run", run)
+    settings = {"image_column": "image", "label_columns": ["label"]}
+    said = lt.predict(run, data=known, labelled=True, coverage=0.7, table=settings)
+    assert lacking in said.warning
+    assert lacking not in lt.predict(run, data=home / "new.csv", labelled=True, coverage=0.7).warning
+    assert lacking not in lt.predict(run, data=known, coverage=0.7).warning, "nothing is measured"
+    lt.calibrate(run, data=home / "new.csv")
+    assert not caplog.records
+    lt.calibrate(run, data=known, table=settings)
+    assert lacking in caplog.text
+    assert "promises hold for samples" in caplog.text
 
 
 def test_without_groups_it_says_so(

@@ -89,17 +89,20 @@ class DecisionRule:
         """Calibrated class probabilities (n, C) float64 from class scores (n, C)."""
         return self.calibrator(scores, self.classes).exp()
 
-    def bars(self, promise: Promise, by_depth: int | None = None) -> Tensor:
+    def bars(
+        self, promise: Promise, by_depth: int | None = None, cases: str = "calibration samples"
+    ) -> Tensor:
         """Threshold of each node that its probability must exceed, (N,) float64; see `Paths.cut`.
 
         Args:
             promise: The required coverage.
             by_depth: Keep the promise within every category of labels: the nodes at this depth (on a tree).
+            cases: What one answer was calibrated for, in an error's words.
 
         Raises:
             DataError: If there are too few calibration samples; the message says how many are needed.
         """
-        what = "calibration samples" if self.fitted.groups is None else "groups of calibration samples"
+        what = cases if self.fitted.groups is None else f"groups of {cases}"
         check_enough(self.fitted.num_groups, promise, what)
         taxonomy = self.classes.taxonomy
         if by_depth is None:

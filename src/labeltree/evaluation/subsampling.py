@@ -36,6 +36,9 @@ def half_split(table: EmbeddingTable, mask: Tensor, seed: int) -> Tensor:
     each (least increase of the chi-square distance, see `labeltree.data.split_by_group`). These halves are
     only approximately even, and a label whose samples form one group is in one half only.
 
+    Where samples have ids, the choice depends on these and not on the order of the rows: two tables of the
+    same samples have the same halves.
+
     Args:
         table: Table of the rows.
         mask: `(n,)` bool, the rows to choose from.
@@ -48,9 +51,17 @@ def half_split(table: EmbeddingTable, mask: Tensor, seed: int) -> Tensor:
         DataError: If all the rows are of one group.
     """
     rows = mask.nonzero().squeeze(1)
+    if table.ids is not None:
+        named = np.asarray(table.ids)[rows.numpy()].astype(str)
+        rows = rows[torch.from_numpy(np.argsort(named, kind="stable"))]
     instances = rows if table.instances is None else table.instances[rows]
     ids, first, inverse = np.unique(instances.numpy(), return_index=True, return_inverse=True)
     inverse = inverse.reshape(-1)
+    if table.ids is not None:  # numbered as the ids are sorted, whatever their numbers
+        order = np.argsort(first)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        ids, first, inverse = np.arange(len(ids)), first[order], place[inverse]
     labels = table.nodes[rows][torch.from_numpy(first)]
     groups = None if table.groups is None else _groups_of_instances(table.groups[rows].numpy(), inverse)
     if groups is None or len(np.unique(groups)) == len(ids):

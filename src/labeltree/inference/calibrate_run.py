@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +33,7 @@ from labeltree.decisions.rule import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError, typed
 from labeltree.inference.decider import USUAL_CHOICES, VALIDATION, Decider, read_choices
 from labeltree.inference.load_run import TrainedRun, keep_description, load_run
-from labeltree.inference.named_samples import open_other
+from labeltree.inference.named_samples import lacks_groups, open_other
 from labeltree.inference.reference import keep_calibration, validation_table
 from labeltree.inference.run_classifiers import run_classifiers
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
@@ -45,6 +46,8 @@ from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.taxonomy.versions.between_versions import mapping_digest
 
 __all__ = ["calibrate_run", "open_decider", "with_stored_rule"]
+
+_log = logging.getLogger("labeltree.inference")
 
 
 @describes(CalibrateOptions)
@@ -228,13 +231,17 @@ def calibrate_run(options: CalibrateOptions) -> Decider:
     progress, verify = options.progress, options.verify
     source = None
     if options.data is not None:
+        reading = load_run(RunFolder(options.run).path, own_data=False)
         source = open_other(
-            load_run(RunFolder(options.run).path, own_data=False),
+            reading,
             options.data,
             data_path=options.data_path,
             mapping=options.mapping,
             table=options.table,
         )
+        promised = "promises hold for samples, not for these together"
+        if alone := lacks_groups(source, reading, promised):
+            _log.warning("%s", alone)
     folder = RunFolder(options.run).require().answering()
     path = folder.path
     with folder.locked():

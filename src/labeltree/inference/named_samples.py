@@ -48,6 +48,7 @@ __all__ = [
     "NamedSamples",
     "has_folders",
     "label_settings",
+    "lacks_groups",
     "list_names",
     "name_samples",
     "open_images",
@@ -96,6 +97,23 @@ class NamedSamples:
     def skipped_names(self) -> list[tuple[str, str]]:
         """Name and reason of each unreadable sample, in order."""
         return [(self.names[place], reason) for place, reason in sorted(self.skipped.items())]
+
+
+def lacks_groups(source: Source, run: TrainedRun, consequence: str) -> str:
+    """A sentence if the run's samples have groups and these have none; else empty.
+
+    Args:
+        source: The samples.
+        run: The run.
+        consequence: What is then wrong, as the end of a sentence.
+    """
+    column = next(iter(run.columns.get("groups", ())), None)
+    if column is None or source.groups is not None:
+        return ""
+    return (
+        f"The samples have no column '{column}', by which the run's are grouped: each counts as one by "
+        f"itself. If several belong together, {consequence}."
+    )
 
 
 def name_samples(

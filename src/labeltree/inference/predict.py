@@ -26,6 +26,7 @@ from labeltree.inference.explain import explain
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.named_samples import (
     NamedSamples,
+    lacks_groups,
     list_names,
     name_samples,
     open_images,
@@ -159,12 +160,13 @@ def answer_with(
         warning: a warning to include in the result.
     """
     rule, per = decider.rule, options.per
+    asked_of = per or "sample"
     # check all options before the samples are read
     if per is not None:
         per = "group" if per in _group_columns(decider) else per
         options = replace(options, per=per)
         rule = decider.group_rule(per).rule
-    wanted = _asked(rule, decider, options)
+    wanted = _asked(rule, decider, options, asked_of)
     price = wanted.price
     asked = asked_text(decider, wanted.words, options.unknown)
     if per is not None:
@@ -187,6 +189,9 @@ def answer_with(
         nothing = decider.answer(empty, options, price)
         return Answered(named.names, nothing, decider.run.taxonomy, skipped=named.skipped, **said)
     task = _Task(decider, request, options, price, named, named.source, decider.embed(named.source))
+    if request.labelled and request.data is not None:
+        alone = lacks_groups(named.source, decider.run, "intervals are too narrow")
+        said["warning"] = _lines(said["warning"], alone)
     return _answer_samples(task, said) if per is None else _answer_groups(task, said, per)
 
 
@@ -382,14 +387,14 @@ def promise_text(promise: Promise) -> str:
     return f"coverage {promise.coverage:g}, {promise.method}"
 
 
-def _asked(rule: DecisionRule, decider: Decider, options: AnswerOptions) -> _Asked:
+def _asked(rule: DecisionRule, decider: Decider, options: AnswerOptions, unit: str = "sample") -> _Asked:
     """What is asked of answers."""
     if options.cost is not None:
         price = _read_price(decider, options.cost, options.coarse)
         return _Asked(f"least expected cost by {options.cost}", price)
     if options.optimise is not None:
         return _Asked(f"best expected {metric_name(options.optimise)}", METRIC_COSTS[options.optimise])
-    bars = rule.bars(options.promise, options.by_depth)
+    bars = rule.bars(options.promise, options.by_depth, f"calibration {unit}s")
     return _Asked(promise_text(options.promise), None, bool((bars > 0).any()))
 
 

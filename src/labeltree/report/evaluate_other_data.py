@@ -19,7 +19,7 @@ from labeltree.evaluation import EvaluationResult, carry_over
 from labeltree.inference.calibrate_run import open_decider, with_stored_rule
 from labeltree.inference.decider import Decider
 from labeltree.inference.load_run import TrainedRun, load_run
-from labeltree.inference.named_samples import open_other, seen_in_training, seen_since_training
+from labeltree.inference.named_samples import lacks_groups, open_other, seen_in_training, seen_since_training
 from labeltree.inference.other_version import run_on
 from labeltree.inference.reference import is_merged, load_reference
 from labeltree.inference.run_classifiers import own_scores, run_classifiers
@@ -100,7 +100,7 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
             f"The samples are those of '{data.name}'"
             + ("." if bool(seen.any()) else ", from which nothing was learned."),
             *(_compare_with_own(result, run.folder) if run.change is None else [_say_version(run, known)]),
-            *_without_groups(source, run),
+            *filter(None, [lacks_groups(source, run, "intervals are too narrow")]),
             *_drifted(open_decider(here), theirs.rows(~seen)),
             *_seen_before(int(taught.sum()), int((later & ~taught).sum())),
             *([] if bool(seen.all()) else filter(None, [promise_sentence(result)])),
@@ -260,17 +260,6 @@ def _compare_with_own(result: EvaluationResult, folder: RunFolder) -> list[str]:
         ends = "" if low != low else f" [{low:.1%}, {high:.1%}]"
         numbers.append(f"{each.main.answer_score('top1'):.1%}{ends}")
     return [f"Of the run's own test samples {numbers[0]} are answered right (top-1), of these {numbers[1]}."]
-
-
-def _without_groups(source: Source, run: TrainedRun) -> list[str]:
-    """A note if the run's samples have groups, and these have none."""
-    column = next(iter(run.columns.get("groups", ())), None)
-    if column is None or source.groups is not None:
-        return []
-    return [
-        f"The samples have no column '{column}', by which the run's are grouped: each counts as one by "
-        "itself. If several belong together, intervals are too narrow."
-    ]
 
 
 def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:

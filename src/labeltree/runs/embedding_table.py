@@ -179,7 +179,7 @@ class EmbeddingTable:
         object.__setattr__(self, "aspect_names", names)  # the table is frozen, its defaults are computed
 
     def __repr__(self) -> str:
-        return _in_a_line(self)
+        return _table_line(self)
 
     def __len__(self) -> int:
         return len(self.embeddings)
@@ -466,7 +466,7 @@ def _add_plurals(raw: dict[str, Any]) -> None:
                 raw[name] = raw[alias]
 
 
-def _in_a_line(table: EmbeddingTable) -> str:
+def _table_line(table: EmbeddingTable) -> str:
     """How many samples there are, of which kind, and what else is known of them."""
     said = [f"{len(table):,} samples", f"{table.embeddings.shape[1]}-d {table.geometry}"]
     if table.features is not None:

@@ -125,10 +125,11 @@ def calibration_text(rule: DecisionRule, record: Mapping[str, Any], rests_on: st
             rule.classes.nodes, rule.classes.taxonomy, what="accuracy and the error of probabilities"
         )
     lines += ["", "a node is answered if its probability exceeds"]
+    counted = "samples" if rule.fitted.groups is None else "groups"
     for coverage in (0.8, 0.9, 0.95, 0.99):
         promise = Promise(coverage)
         enough = rule.fitted.num_groups >= samples_needed(promise)
-        at = f"{float(rule.bars(promise)[0]):.4f}" if enough else f"needs {samples_needed(promise)} samples"
+        at = f"{float(rule.bars(promise)[0]):.4f}" if enough else f"needs {samples_needed(promise)} {counted}"
         lines.append(f"  {at} for a coverage of {coverage:g}")
     return "\n".join(lines) + "\n"
 
