@@ -136,7 +136,7 @@ def test_runs_are_compared(runs: dict[str, Path], tmp_path: Path) -> None:
     )  # fmt: skip
     assert repr(found).startswith(found.text[:20])
     assert len(repr(found)) < 10_000
-    assert {metric.metric for metric in found.result.metrics} == {"top1"}
+    assert {metric.metric for metric in found.result.metrics} == {"answer_top1", "top1"}
     assert sorted(path.suffix for path in (tmp_path / "comparison").iterdir() if path.name[0] != ".") == [
         ".csv",
         ".html",

@@ -96,7 +96,7 @@ def test_evaluated_folders_are_compared_as_they_are(folder: Path) -> None:
     assert not (out / "comparison.html").exists()
     result = Comparison.from_dict(json.loads((out / "comparison.json").read_text()))
     scores = json.loads((folder / "plain" / "metrics.json").read_text())["methods"]["plain"]
-    assert {entry.metric for entry in result.metrics} == {"top1", "ahp"}
+    assert {entry.metric for entry in result.metrics} == {"answer_top1", "top1", "ahp"}
     found = result.metric("top1").estimates["plain"]
     assert found.value == pytest.approx(scores["scores"]["embeddings"]["top1"], rel=1e-12)
     assert list(result.metric("top1").differences) == ["plain"]

@@ -68,7 +68,7 @@ def test_compare_prints_what_it_writes_and_the_gate(printed: Any, tables: list[P
     gate.write_text("rules:\n  - {metric: answer_top1, at_most: 0.9}\n")
     (rule,) = printed(*words, "--gate", gate)["gate"]
     assert (rule["metric"], rule["place"], rule["units"], rule["passed"]) == (
-        "answer_top1", "all samples", 80, True,
+        "answer_top1", "all samples", 40, True,
     )  # fmt: skip
     gate.write_text("rules:\n  - {metric: answer_top1, fails_if: not excluded}\n")
     assert not printed(*words, "--gate", gate, code=1)["gate"][0]["passed"]

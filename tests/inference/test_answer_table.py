@@ -197,7 +197,7 @@ def test_the_reason_why_samples_have_no_answer(unknown: list[bool], said: str) -
 
 @pytest.mark.parametrize(("bar", "said"), [(0.0, True), (0.3, False)])
 def test_that_no_answer_can_be_coarser_is_said(bar: float, said: bool) -> None:
-    rule: Any = SimpleNamespace(bars=lambda promise, by_depth: torch.tensor([bar, 0.0]))
+    rule: Any = SimpleNamespace(bars=lambda promise, by_depth, *unit: torch.tensor([bar, 0.0]))
     decider: Any = None  # of which only costs are read
     sentence = _asked(rule, decider, AnswerOptions()).sentence
     assert ("no answer is coarser for being unsure" in sentence) is said

@@ -60,7 +60,8 @@ def _placeholder_texts(source: Source) -> np.ndarray[Any, np.dtype[np.bool_]]:
     if source.texts is None or source.store is not None or source.vectors is not None:
         return np.zeros(len(source), bool)
     longest = max(map(len, PLACEHOLDERS))
-    short = (text if len(text) <= longest else "" for text in source.texts)
+    texts = (source.texts[row] for row in source.rows.tolist())
+    short = (text if len(text) <= longest else "" for text in texts)
     return np.array([plain_name(text) in PLACEHOLDERS for text in short], bool)
 
 
@@ -68,7 +69,7 @@ def _say_placeholders(source: Source, empty: np.ndarray[Any, np.dtype[np.bool_]]
     """A sentence on texts that stand for a missing text; none without any."""
     if source.texts is None or not empty.any():
         return []
-    kinds = Counter(source.texts[row].strip() for row in np.flatnonzero(empty).tolist())
+    kinds = Counter(source.texts[row].strip() for row in source.rows.numpy()[empty].tolist())
     count = int(empty.sum())
     are = "text stands for a missing one" if count == 1 else "texts stand for missing ones"
     return [

@@ -254,6 +254,8 @@ def _starts_with_pictures(run: TrainedRun) -> bool:
 
 def _reads_raw_vectors(run: TrainedRun) -> bool:
     """Whether a run reads vectors without standardising them."""
+    if encoder_modality(run.recipe.encoder) != "vector":  # others are built when they are needed
+        return False
     encoder = run.network.encoder.without_adapter
     return isinstance(encoder, VectorEncoder) and encoder.is_identity
 

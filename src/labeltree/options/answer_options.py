@@ -30,6 +30,7 @@ from labeltree.options.shared import (
 
 __all__ = [
     "FALSE_ALARMS",
+    "NOTHING_NAMED",
     "AnswerFile",
     "AnswerOptions",
     "BulkOptions",
@@ -40,6 +41,8 @@ __all__ = [
 ]
 
 
+NOTHING_NAMED = "there is nothing to answer for: no samples are named, or an empty list of them; "
+"""What refusals begin with where no sample is named."""
 FALSE_ALARMS = 0.05
 """The share of samples of known classes that may be called unknown, unless another is asked for."""
 
@@ -337,9 +340,8 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
         AnswerOptions.check(self)
         given = [bool(self.images), bool(self.texts), self.data is not None, self.split is not None]
         if sum(given) != 1 and not (given[:2] == [True, True] and not any(given[2:])):
-            nothing = "there is nothing to answer for: no samples are named, or an empty list of them; "
             raise self.refusal(
-                f"{'' if any(given) else nothing}name what to answer for: image "
+                f"{'' if any(given) else NOTHING_NAMED}name what to answer for: image "
                 "files, `texts`, `data` or `split`, and one of them only; of a run on images and texts also "
                 "image files with a text for each"
             )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated
 
-from labeltree.options.answer_options import AnswerFile, AnswerOptions, Promise
+from labeltree.options.answer_options import NOTHING_NAMED, AnswerFile, AnswerOptions, Promise
 from labeltree.options.schema import Option, Place
 from labeltree.options.shared import NO_LABELS, NO_TABLE, TableSettings
 
@@ -63,9 +63,8 @@ class ZeroShotOptions(AnswerFile):
     def check(self) -> None:
         _ = Promise(self.coverage)
         if sum(given := (bool(self.images), bool(self.texts), self.data is not None)) != 1:
-            nothing = "there is nothing to answer for: no samples are named, or an empty list of them; "
             raise self.refusal(
-                f"{'' if any(given) else nothing}name what to answer for: image files, `texts` or "
+                f"{'' if any(given) else NOTHING_NAMED}name what to answer for: image files, `texts` or "
                 "`data`, and one of them only"
             )
         if self.labelled and self.data is None and self.find_data(self.images, self.images) is None:

@@ -238,6 +238,8 @@ class LabelIndex:
         if len(path) <= 1:
             return f" ({nearest_hint(label if isinstance(label, str) else ''.join(label), self._first)})"
         known = next(k for k in range(len(path), -1, -1) if self.follow(path[:k]) is not None)
+        if known == len(path):
+            return f" ({nearest_hint(label if isinstance(label, str) else ''.join(label), self._first)})"
         children = self._children_of(self.follow(path[:known]) or 0)
         if isinstance(label, str):  # a name that holds a separator, such as T-shirt/top
             names = [name for name in near_names(label, self._first) if name not in path]
