@@ -235,10 +235,8 @@ class LabelIndex:
         path = split_path(label) if isinstance(label, str) else tuple(label)
         if len(path) <= 1 and isinstance(label, str):
             path = spaced_path(label)
-        if len(path) <= 1:
-            return f" ({nearest_hint(label if isinstance(label, str) else ''.join(label), self._first)})"
         known = next(k for k in range(len(path), -1, -1) if self.follow(path[:k]) is not None)
-        if known == len(path):
+        if len(path) <= 1 or known == len(path):
             return f" ({nearest_hint(label if isinstance(label, str) else ''.join(label), self._first)})"
         children = self._children_of(self.follow(path[:known]) or 0)
         if isinstance(label, str):  # a name that holds a separator, such as T-shirt/top
