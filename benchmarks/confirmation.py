@@ -6,9 +6,10 @@
     python benchmarks/confirmation.py simulate                                 # whether the tests hold
 
 *features* reads the clones that docs/confirmation.md names and keeps the features of an encoder that nobody
-trains. *run* measures each method on five splits of each set; each is a JSON file in the work folder.
-*tables* makes means ± standard deviations over the splits, and the verdicts. *simulate* counts how often the
-test of equal methods alarms, and how often the interval holds the true difference.
+trains. *run* measures each method on five splits of each set, and keeps the numbers in
+benchmarks/results/confirmation, a JSON file for each set; what is there is not measured again. *tables* makes
+means ± standard deviations over the splits, and the verdicts. *simulate* counts how often the test of equal
+methods alarms, and how often the interval holds the true difference.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import argparse
 import csv
 import dataclasses
 import json
-import re
 import shutil
 import warnings
 import zipfile
@@ -51,6 +51,7 @@ from labeltree.inference.run_embeddings import run_tables
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 
+RESULTS = Path(__file__).parent / "results" / "confirmation"
 SPLITS = 5
 TEST, VALIDATION = 0.3, 0.1
 FEWEST = 10  # samples of a class; others are left out
@@ -338,11 +339,10 @@ def run(work: Path, names: list[str], splits: int) -> None:
 
 
 def measure_split(work: Path, name: str, seed: int, methods: Sequence[str]) -> None:
-    """Measure these methods on one split of a set, each unless its file is there."""
+    """Measure these methods on one split of a set, each unless its numbers are there."""
     samples = read_split(work, name, seed)
     for method in methods:
-        kept = work / name / "results" / f"{seed} {re.sub('[^a-z]+', '-', method.lower())}.json"
-        if kept.exists():
+        if method in (results := read_results(name)).get(str(seed), {}):
             continue
         rows: dict[str, Row] = {}
         try:
@@ -354,20 +354,27 @@ def measure_split(work: Path, name: str, seed: int, methods: Sequence[str]) -> N
                 rows = trained_rows(method, samples, work / name / "training", seed)
         except lt.LabeltreeError as error:
             print(f"{name}, split {seed}, {method}: refused: {error}", flush=True)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(kept) as temporary:
-            temporary.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+        results.setdefault(str(seed), {})[method] = rows
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        with atomic_write(RESULTS / f"{name}.json") as temporary:
+            temporary.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
         print(f"{name}, split {seed}, {method}", flush=True)
 
 
-def read_results(work: Path, name: str) -> dict[str, dict[int, Row]]:
-    """Method → split → its numbers."""
+def read_results(name: str) -> dict[str, dict[str, dict[str, Row]]]:
+    """Split → what was run → row of the table → its numbers; empty if nothing was."""
+    file = RESULTS / f"{name}.json"
+    return json.loads(file.read_text("utf-8")) if file.is_file() else {}
+
+
+def read_rows(name: str) -> dict[str, dict[int, Row]]:
+    """Row of the table → split → its numbers."""
     table: dict[str, dict[int, Row]] = {}
-    for file in sorted((work / name / "results").glob("*.json")):
-        seed = int(file.name.split(" ")[0])
-        for method, row in json.loads(file.read_text("utf-8")).items():
-            table.setdefault(method, {})[seed] = row
-    return table
+    for split, methods in sorted(read_results(name).items()):
+        for rows in methods.values():
+            for method, row in rows.items():
+                table.setdefault(method, {})[int(split)] = row
+    return dict(sorted(table.items()))
 
 
 def paired(differences: list[float]) -> tuple[float, float]:
@@ -397,9 +404,9 @@ def tables(work: Path) -> Iterator[str]:
     """The tables of all sets, and the verdicts of the protocol."""
     verdicts: list[tuple[str, str, float, float, int, float]] = []
     for name in SETS:
-        if not (work / name / "results").is_dir():
+        table = read_rows(name)
+        if not table:
             continue
-        table = read_results(work, name)
         samples = read_split(work, name, 0)
         parts = f"{len(samples.train):,} + {len(samples.val):,} + {len(samples.test):,} samples"
         splits = max(len(rows) for rows in table.values())

@@ -238,7 +238,7 @@ def garbage(image: bytes) -> list[tuple[str, str, bytes, tuple[int, ...]]]:
         ("/predict", "application/json", b'{"images": ["%s"]}' % random.hex().encode(), (400,)),
         ("/predict", "multipart/form-data; boundary=x", random, (400, 422)),
         ("/predict?coverage=NaN", "image/jpeg", image, (422,)),
-        ("/embed?x=" + "y" * 5000, "image/jpeg", image, (200,)),
+        ("/embed?x=" + "y" * 5000, "image/jpeg", image, (422,)),  # no such parameter
         ("/predict", "application/octet-stream", bytes(33_000_000), (413,)),
     ]
 
@@ -305,11 +305,12 @@ def measure(size: Size) -> Results:
     encoder = choose(size, full="efficientnet-lite0", short="efficientnet-lite0", tiny="small-conv")
     rounds = choose(size, full=10, short=3, tiny=1)
     requests = choose(size, full=1000, short=160, tiny=40)
-    images = pictures(IMAGES)
+    # Others than the run's: the answers to those that it is calibrated with lie on its thresholds.
+    known, images = (pictures(2 * IMAGES)[part::2] for part in (0, 1))
     with tempfile.TemporaryDirectory() as home:
         folder, script = Path(home), Path(home) / "post.lua"
         script.write_text(WRK)
-        run = trained(folder, images, encoder)
+        run = trained(folder, known, encoder)
         for number, image in enumerate(images):
             (folder / f"{number}.jpg").write_bytes(image)
         return _measured(run, script, folder, images, encoder, rounds, requests)

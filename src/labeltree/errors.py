@@ -3,6 +3,7 @@
 import errno
 import re
 import shlex
+from collections.abc import Iterable
 
 __all__ = [
     "DataError",
@@ -12,6 +13,7 @@ __all__ = [
     "RecipeError",
     "RunError",
     "TaxonomyError",
+    "UnknownLabelError",
     "WriteError",
     "typed",
 ]
@@ -23,6 +25,18 @@ class LabeltreeError(Exception):
 
 class TaxonomyError(LabeltreeError, ValueError):
     """A taxonomy is malformed, or a label does not belong to it."""
+
+
+class UnknownLabelError(TaxonomyError):
+    """Labels of data are not in the taxonomy that they are read with.
+
+    Attributes:
+        paths: The names of each of them, coarse to fine.
+    """
+
+    def __init__(self, sentence: str, paths: Iterable[tuple[str, ...]]) -> None:
+        super().__init__(sentence)
+        self.paths = tuple(paths)
 
 
 class DataError(LabeltreeError, ValueError):

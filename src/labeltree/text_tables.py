@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from labeltree.counted_nouns import say_count
 from labeltree.text_files import find_encoding, open_unpacked, split_packed
 from labeltree.text_form import START, TextForm, find_text_form, list_record_lines, ragged_records
@@ -18,7 +20,7 @@ from labeltree.text_form import START, TextForm, find_text_form, list_record_lin
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TextTable"]
+__all__ = ["TextTable", "cast_numbers"]
 
 _BLOCK = 4 << 20  # bytes that are read at once where a table is not read as a whole
 _LONGEST_ROW = 64 << 20  # bytes; Arrow takes blocks of this size
@@ -207,6 +209,18 @@ class TextTable:
             f"line {line} has {say_count(cells, 'cell')} where the header{where} has "
             f"{len(form.header)} ({count} such {'row' if len(rows_found) == 1 else 'rows'}); {remedy}"
         )
+
+
+def cast_numbers(texts: pa.ChunkedArray) -> np.ndarray[Any, Any] | None:
+    """A column of texts as numbers `(n,)` float64, NaN where one is blank; None if some are no numbers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        texts = pc.utf8_trim_whitespace(texts)
+        return np.asarray(pc.if_else(pc.equal(texts, ""), None, texts).cast(pa.float64()).to_numpy())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
 
 
 def _reads(file: IO[bytes], size: int) -> Callable[[], bytes]:

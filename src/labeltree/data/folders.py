@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -19,7 +19,7 @@ from labeltree.data.listed_images import open_listed
 from labeltree.data.source import Source, printable
 from labeltree.data.tables.row_labels import note_other_form
 from labeltree.data.unused_rows import UnusedRows
-from labeltree.errors import DataError, TaxonomyError
+from labeltree.errors import DataError, TaxonomyError, UnknownLabelError
 from labeltree.lazy import torch
 from labeltree.split_names import SPLIT_NAMES, SPLITS
 from labeltree.system_files import is_system_file
@@ -91,7 +91,7 @@ def open_folder(
         said += _without_images(empty)
         said += _note_beside_splits({path[0] for path in folders}) if split is None else []
         said += notes
-    by_folder = {path: _node(taxonomy, path, top) for path in dict.fromkeys(image.folders for image in files)}
+    by_folder = _nodes(taxonomy, dict.fromkeys(image.folders for image in files), top)
     said += note_other_form(by_folder, by_folder.values(), taxonomy) if is_given else []
     unused = _coarser(taxonomy, [image.folders for image in files])
     source = open_listed(
@@ -289,6 +289,20 @@ def _are_splits(names: set[str], images: list[_Image]) -> bool:
     return (
         None not in splits and "train" in splits and len(names) > 1 and all(image.folders for image in images)
     )
+
+
+def _nodes(taxonomy: Taxonomy, folders: Iterable[tuple[str, ...]], top: Path) -> dict[tuple[str, ...], int]:
+    """The node of every folder; an error names the first that has none, and knows all."""
+    nodes, unknown = {}, {}
+    for path in folders:
+        try:
+            nodes[path] = _node(taxonomy, path, top)
+        except TaxonomyError as error:
+            unknown[path] = error
+    if unknown:
+        first = next(iter(unknown.values()))
+        raise UnknownLabelError(str(first), unknown) from first
+    return nodes
 
 
 def _node(taxonomy: Taxonomy, path: tuple[str, ...], top: Path) -> int:

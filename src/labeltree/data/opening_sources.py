@@ -48,7 +48,7 @@ def open_source(
     data_path: str | Path | None = None,
     missing_labels: Sequence[str] | str | None = None,
     image_column: Sequence[str] | str | None = None,
-    text_column: str | None = None,
+    text_column: Sequence[str] | str | None = None,
     label_columns: Sequence[str] | str | None = None,
     aspect_columns: Sequence[str] | str | None = None,
     group_column: str | None = None,
@@ -91,7 +91,8 @@ def open_source(
             their samples have the label above, or none.
         image_column: Tables: column of the image files, or several columns with one image each. Shards: the
             extension of the images in tar files, or the column of their bytes.
-        text_column: Tables and shards, like all columns below: column of texts.
+        text_column: Tables and shards, like all columns below: column of texts, or several
+            that are one text together.
         label_columns: One column, or one per depth, coarse to fine.
         aspect_columns: Columns of further labels of the same samples, each with its own taxonomy.
         group_column: Column of groups; rows with equal values stay in one split.

@@ -30,7 +30,7 @@ from labeltree.data.shards.shard_files import Shards, find_shards
 from labeltree.data.shards.tar import TarSample, read_fields, tar_samples
 from labeltree.data.source import printable
 from labeltree.data.table_columns import cell_text, place_below, placed_batches, read_header
-from labeltree.data.tables.table_samples import image_path, only_addresses, sample_columns
+from labeltree.data.tables.table_samples import image_path, join_texts, only_addresses, sample_columns
 from labeltree.errors import DataError
 from labeltree.file_kinds import PARQUET, TABLE_SUFFIXES, is_table_file
 from labeltree.preprocessing import Preprocessing
@@ -96,7 +96,7 @@ def stream_samples(
     *,
     skip: int = 0,
     image_column: str | None = None,
-    text_column: str | None = None,
+    text_column: Sequence[str] | str | None = None,
     image_folder: str | Path | None = None,
     image_name: str | None = None,
     encoding: str | None = None,
@@ -115,8 +115,8 @@ def stream_samples(
         skip: Number of samples at the beginning to pass over. They are not decoded, and the shards and row
             groups of Parquet files that are passed over as a whole are not read.
         image_column: Tables and Parquet shards: the column of images; tar files: their extension.
-        text_column: The column of texts, if texts are wanted; tar files: their extension (`txt`) or the
-            field of the `json`. None = as in `open_source`.
+        text_column: The column of texts, if texts are wanted, or several that are one text together; tar
+            files: their extension (`txt`) or the field of the `json`. None = as in `open_source`.
         image_folder: Tables: the folder of the images, if it is not that of the table.
         image_name: Tables: names of the files there, from the cells of a row; see `open_table`. The names of
             all files in the folder are kept in memory.
@@ -132,13 +132,14 @@ def stream_samples(
     """
     path = Path(str(spec)).expanduser()
     shards = find_shards(spec, image_column)
+    texts = [text_column] if isinstance(text_column, str) else list(text_column or ())
     if shards is not None and shards.kind == "tar":
-        samples = _stream_tars(shards, image_column, text_column, fields, on_error)
+        samples = _stream_tars(shards, image_column, texts, fields, on_error)
     elif shards is not None:
-        samples, skip = _stream_parquets(shards, image_column, text_column, fields, on_error, skip), 0
+        samples, skip = _stream_parquets(shards, image_column, texts, fields, on_error, skip), 0
     elif path.is_dir():
-        if image_column or text_column or fields:
-            named = image_column or text_column or fields[0]
+        if image_column or texts or fields:
+            named = image_column or [*texts, *fields][0]
             raise DataError(f"'{spec}' is a folder of images and has no columns; leave '{named}' out")
         samples = _stream_folder(path)
     elif is_table_file(path):
@@ -147,7 +148,7 @@ def stream_samples(
         if image_name is not None:
             samples = _stream_by_rule(table, folder, ImageRule(image_name), fields)
         else:
-            samples, skip = _stream_table(table, image_column, text_column, fields, skip, folder), 0
+            samples, skip = _stream_table(table, image_column, texts, fields, skip, folder), 0
     else:
         raise DataError(
             f"'{spec}' is neither a folder, nor a table ({', '.join(TABLE_SUFFIXES)}), nor shards "
@@ -187,14 +188,14 @@ def _stream_folder(folder: Path) -> Iterator[StreamedSample]:
 
 
 def _stream_tars(
-    shards: Shards, image: str | None, text: str | None, fields: Sequence[str], on_error: OnError
+    shards: Shards, image: str | None, texts: list[str], fields: Sequence[str], on_error: OnError
 ) -> Iterator[StreamedSample]:
-    if text is None and image is None:
-        text = _usual_text(shards)
+    if not texts and image is None:
+        texts = _usual_text(shards)
     for file, shard in zip(shards.files, shards.names, strict=True):
         with _damage(on_error):
             for sample in tar_samples(file):
-                yield _read_tar_sample(file, shard, sample, image, text, fields)
+                yield _read_tar_sample(file, shard, sample, image, texts, fields)
 
 
 @contextmanager
@@ -208,26 +209,27 @@ def _damage(on_error: OnError) -> Iterator[None]:
         _log.warning("%s. The rest of it is skipped", error)
 
 
-def _usual_text(shards: Shards) -> str | None:
-    """The extension of the texts, if the first sample of tar files has no image, but a text."""
+def _usual_text(shards: Shards) -> list[str]:
+    """The extension of the texts, if the first sample of tar files has no image, but a text; else none."""
     for file in shards.files:
         for sample in tar_samples(file):
-            texts = [extension for extension in ("txt", "text", "caption") if extension in sample.members]
-            return texts[0] if texts and sample.image() is None else None
-    return None
+            texts: list[str] = [name for name in ("txt", "text", "caption") if name in sample.members]
+            return texts[:1] if sample.image() is None else []
+    return []
 
 
 def _read_tar_sample(
-    file: str, shard: str, sample: TarSample, image: str | None, text: str | None, fields: Sequence[str]
+    file: str, shard: str, sample: TarSample, image: str | None, texts: list[str], fields: Sequence[str]
 ) -> StreamedSample:
-    name, is_text = printable(f"{shard}/{sample.key}"), text is not None
+    name, is_text = printable(f"{shard}/{sample.key}"), bool(texts)
     try:
         known = read_fields(file, sample) if fields or is_text else {}
     except DataError as error:
         return StreamedSample(name, error, is_text)
     kept = {field: known[field] for field in fields if field in known}
-    if text is not None:
-        return StreamedSample(name, known.get(text) or DataError(f"it has no '{text}'"), True, kept)
+    if texts:
+        words = join_texts(map(known.get, texts))
+        return StreamedSample(name, words or DataError(f"it has no {_quoted(texts)}"), True, kept)
     extension = sample.image(image)
     if extension is None:
         missing = DataError("it has no image" + ("" if image is None else f" '{image}'"))
@@ -238,7 +240,7 @@ def _read_tar_sample(
 def _stream_parquets(
     shards: Shards,
     image: str | None,
-    text: str | None,
+    texts: list[str],
     fields: Sequence[str],
     on_error: OnError,
     skip: int,
@@ -248,28 +250,29 @@ def _stream_parquets(
             with open_parquet(file) as opened:
                 rows = opened.metadata.num_rows
             if skip < rows:
-                yield from _stream_parquet(file, shard, image, text, fields, skip)
+                yield from _stream_parquet(file, shard, image, texts, fields, skip)
             skip = max(skip - rows, 0)
 
 
 def _stream_parquet(
-    file: str, shard: str, image: str | None, text: str | None, fields: Sequence[str], skip: int
+    file: str, shard: str, image: str | None, texts: list[str], fields: Sequence[str], skip: int
 ) -> Iterator[StreamedSample]:
     table = read_header(Path(file))
-    column = image_column_of(file, image) if text is None else None
+    column = None if texts else image_column_of(file, image)
     if column is None:
-        text = sample_columns(table, None, text)[1]
-    if column is None and text is None:
+        texts = sample_columns(table, None, texts or None)[1]
+    if column is None and not texts:
         raise DataError(f"{table} has no column of image bytes; name one of texts as text_column")
     others = [table.find(name) for name in fields]
-    for start, batch in parquet_batches(file, [*others, column or text or ""], skip, _ROWS if text else None):
+    read = texts if column is None else [column]
+    for start, batch in parquet_batches(file, [*others, *read], skip, _ROWS if texts else None):
         kept = _fields(batch, others)
         if column is not None:
             contents: list[Any] = [
                 content or DataError("it has no image") for content in image_bytes(batch.column(column))
             ]
         else:
-            contents = [words or DataError("it has no text") for words in _texts(batch, text or "")]
+            contents = [words or DataError("it has no text") for words in _join_columns(batch, texts)]
         for row, content in enumerate(contents):
             yield StreamedSample(f"{shard}/{_name_row(start, row)}", content, column is None, kept(row))
 
@@ -298,13 +301,13 @@ class _OpenTable:
 
 
 def _stream_table(
-    opened: _OpenTable, image: str | None, text: str | None, fields: Sequence[str], skip: int, folder: Path
+    opened: _OpenTable, image: str | None, texts: list[str], fields: Sequence[str], skip: int, folder: Path
 ) -> Iterator[StreamedSample]:
     table = opened.header
-    images, words = sample_columns(table, image, text)
+    images, texts = sample_columns(table, image, texts or None)
     others = [table.find(name) for name in fields]
-    if image is None and words is not None:
-        yield from _texts_of_table(opened, words, others, skip)
+    if image is None and texts:
+        yield from _texts_of_table(opened, texts, others, skip)
     elif len(images) == 1:
         yield from _images_of_table(opened, images, others, skip, folder)
     else:  # a row has any number of samples
@@ -312,12 +315,12 @@ def _stream_table(
 
 
 def _texts_of_table(
-    opened: _OpenTable, column: str, others: Sequence[str], skip: int
+    opened: _OpenTable, columns: list[str], others: Sequence[str], skip: int
 ) -> Iterator[StreamedSample]:
-    for place, batch in opened.batches([*dict.fromkeys([*others, column])], skip):
+    for place, batch in opened.batches([*dict.fromkeys([*others, *columns])], skip):
         kept = _fields(batch, others)
-        for row, cell in enumerate(_texts(batch, column)):
-            content = cell or DataError(f"its '{column}' is empty")
+        for row, text in enumerate(_join_columns(batch, columns)):
+            content = text or DataError(_say_empty(columns))
             yield StreamedSample(place(row), content, True, kept(row))
 
 
@@ -326,14 +329,12 @@ def _images_of_table(
 ) -> Iterator[StreamedSample]:
     table = opened.header
     root, top = os.path.abspath(folder), os.path.join(os.path.abspath(table.path.parent), "")
-    shown = " and ".join(f"'{column}'" for column in columns)
-    empty = f"its {shown} {'is' if len(columns) == 1 else 'are'} empty"
     for place, batch in opened.batches([*dict.fromkeys([*others, *columns])], skip):
         kept, cells = _fields(batch, others), [_texts(batch, column) for column in columns]
         for row in range(len(batch)):
             name, images = place(row), [of_column[row] for of_column in cells]
             if not any(images):
-                yield StreamedSample(name, DataError(empty), False, kept(row))
+                yield StreamedSample(name, DataError(_say_empty(columns)), False, kept(row))
             for column, cell in zip(columns, images, strict=True):
                 if cell is None:
                     continue
@@ -366,12 +367,25 @@ def _stream_by_rule(
                 yield StreamedSample(printable(full.removeprefix(top)), Path(full), False, kept(row))
 
 
+def _quoted(columns: Sequence[str]) -> str:
+    return " and ".join(f"'{column}'" for column in columns)
+
+
+def _say_empty(columns: Sequence[str]) -> str:
+    return f"its {_quoted(columns)} {'is' if len(columns) == 1 else 'are'} empty"
+
+
 def _same(name: str, _: str) -> str:
     return name
 
 
 def _name_row(start: int, row: int) -> str:
     return f"row {start + row + 1}"
+
+
+def _join_columns(batch: pa.RecordBatch, columns: Sequence[str]) -> list[str | None]:
+    """The text of each row, of one column or of several together."""
+    return [join_texts(texts) for texts in zip(*(_texts(batch, column) for column in columns), strict=True)]
 
 
 def _texts(batch: pa.RecordBatch, column: str) -> list[str | None]:

@@ -25,7 +25,7 @@ from labeltree.safe_files import Reader, read_parquet, stack_lists
 from labeltree.taxonomy.column_names import letters
 from labeltree.taxonomy.ranks import term_of
 from labeltree.text_files import PACKED, find_encoding, open_unpacked, split_packed
-from labeltree.text_tables import TextTable
+from labeltree.text_tables import TextTable, cast_numbers
 from labeltree.workbooks import read_sheet, sheet_names
 
 if TYPE_CHECKING:
@@ -286,16 +286,13 @@ class DataTable:
             DataError: If it holds something else.
         """
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         values = self._table.column(self.columns.index(column))
         if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
             return np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
-        try:
-            texts = pc.utf8_trim_whitespace(values)
-            return np.asarray(pc.if_else(pc.equal(texts, ""), None, texts).cast(pa.float64()).to_numpy())
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            cells = self.cells(column)
+        if (numbers := cast_numbers(values)) is not None:
+            return numbers
+        cells = self.cells(column)
         parsed = [math.nan if text.lower() in _MISSING else _number(text) for text in cells.texts]
         bad = next((text for text, number in zip(cells.texts, parsed, strict=True) if number is None), None)
         if bad is not None:
@@ -304,8 +301,8 @@ class DataTable:
                 f"{self}, {where}: the column '{column}' has {bad[:50]!r}, no number; correct it, or leave "
                 "the column out of the vectors"
             )
-        numbers: np.ndarray[Any, Any] = np.array([*parsed, math.nan], np.float64)[cells.codes]
-        return numbers
+        by_row: np.ndarray[Any, Any] = np.array([*parsed, math.nan], np.float64)[cells.codes]
+        return by_row
 
     def holds_vectors(self, column: str) -> bool:
         """Whether the cells of a column are lists of real numbers."""

@@ -1,8 +1,9 @@
 """Classifiers of an embeddings table.
 
-Every encoder has three classifiers on its features (class means, discriminants, a linear probe) and the class
-means of its embeddings; some also have a classifier that was trained with them. The same choice holds for all
-metrics and all answers: training must not make answers worse than what the features already give.
+Every encoder has three classifiers on its features (class means, linear discriminant analysis, a linear
+probe) and the class means of its embeddings; some also have a classifier that was trained with them. The same
+choice holds for all metrics and all answers: training must not make answers worse than what the features
+already give.
 """
 
 from __future__ import annotations

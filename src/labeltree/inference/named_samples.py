@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from labeltree.counted_nouns import say_count, say_list
 from labeltree.data import (
     ArrayStore,
     ImageStore,
@@ -33,14 +35,16 @@ from labeltree.data.object_stores import local_copy
 from labeltree.data.source import printable
 from labeltree.data.table_columns import settings_of_another
 from labeltree.data.vectors.mapped_vectors import VectorStore
-from labeltree.errors import DataError, TaxonomyError
+from labeltree.errors import DataError, TaxonomyError, UnknownLabelError
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.reference import kept_digests
 from labeltree.preprocessing import Preprocessing
 from labeltree.runs.sample_record import SampleRecord
 from labeltree.split_names import CALIB
 from labeltree.system_files import is_system_file
-from labeltree.taxonomy import TaxonomyMapping
+from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+from labeltree.taxonomy.naming import near_names
+from labeltree.taxonomy.placeholders import plain_name
 from labeltree.training.choosing.earlier_splits import start_records
 from labeltree.training.recipe import Recipe, TableRecipe
 
@@ -68,6 +72,7 @@ _OTHER_LABELS = (
     "'labeltree embed' takes them without labels (--unlabelled) or with a taxonomy of their own "
     "(--own-labels), 'labeltree predict' without --labelled"
 )
+_SHOWN = 5  # labels that the taxonomy lacks
 _LABELS = ("label_columns", "evidence")
 _WITH_LABELS = "leave it out, or ask for labels: --labelled of 'labeltree predict', not --unlabelled"
 
@@ -417,26 +422,28 @@ def open_other(
         name = next(iter(given[label].given)) if label == "evidence" else label
         raise DataError(f"table.{name} says what the labels are, which are not read here; {_WITH_LABELS}")
     plain = (named and change is None) or own_labels or (unlabelled and has_folders(spec))
+    no_labels = None if bare or unlabelled else recipe.missing_labels
+    opened = partial(
+        open_source,
+        spec,
+        **shape,
+        data_path=_folder_of(recipe, spec) if data_path is None else str(data_path),
+        taxonomy=None if plain else taxonomy,
+        mapping=change,
+        on_error=on_error,
+        either=modality == "both",
+        **(
+            given
+            if named or Path(spec).is_dir()
+            else _columns(run, Path(spec), given, kept, unlabelled=unlabelled, bare=bare)
+        ),
+    )
     try:
-        source = open_source(
-            spec,
-            **shape,
-            data_path=_folder_of(recipe, spec) if data_path is None else str(data_path),
-            taxonomy=None if plain else taxonomy,
-            mapping=change,
-            missing_labels=None if bare or unlabelled else recipe.missing_labels,
-            on_error=on_error,
-            either=modality == "both",
-            **(
-                given
-                if named or Path(spec).is_dir()
-                else _columns(run, Path(spec), given, kept, unlabelled=unlabelled, bare=bare)
-            ),
-        )
+        source = opened(missing_labels=no_labels)
     except TaxonomyError as error:
-        if unlabelled:
+        if unlabelled or own_labels:
             raise
-        raise TaxonomyError(f"{error}; {_OTHER_LABELS}") from error
+        source = _without_unknown_labels(opened, no_labels, taxonomy, error)
     if modality == "both":
         source = _keep_paired(run, source)
     if modality != "both" and modality not in source.modalities:
@@ -455,6 +462,53 @@ def open_other(
         raise TaxonomyError(f"'{spec}' has another taxonomy than the run; {_OTHER_LABELS}")
     alike = source.aspect_taxonomies == run.aspect_taxonomies
     return source if alike else _without_aspects(source)
+
+
+def _without_unknown_labels(
+    opened: Callable[..., Source],
+    missing: Sequence[str] | str | None,
+    taxonomy: Taxonomy,
+    error: TaxonomyError,
+) -> Source:
+    """The samples, where names that the taxonomy lacks are missing labels; the error if most are."""
+    refusal = TaxonomyError(f"{error}; {_OTHER_LABELS}")
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, UnknownLabelError):
+        cause = cause.__cause__
+    if cause is None:
+        raise refusal from error
+    lacks = list(dict.fromkeys(_first_unknown(path, taxonomy) for path in cause.paths))
+    known = {plain_name(name) for name in taxonomy.names}
+    if any(plain_name(name) in known for name in lacks):  # it is there, at another place
+        raise refusal from error
+    given = [missing] if isinstance(missing, str) else list(missing or ())
+    source = opened(missing_labels=[*given, *lacks])
+    counts = {name: source.missing_labels[name] for name in lacks}
+    lost = sum(counts.values())
+    if lost > int((source.nodes >= 0).sum()):
+        raise refusal from error
+    listed = []
+    for name, count in counts.items():
+        near = near_names(name, taxonomy.names[1:])
+        many = f" of {count:,}" if count > 1 else ""
+        listed.append(f"'{name}'{many}" + (f" (did you mean '{near[0]}'?)" if near else ""))
+    more = [f"{len(listed) - _SHOWN} more"] if len(listed) > _SHOWN else []
+    _log.warning(
+        "the taxonomy lacks the label of %s: %s. They count with the class above, if it is given, or as "
+        "unlabelled",
+        say_count(lost, "sample", "samples"),
+        say_list([*listed[:_SHOWN], *more]),
+    )
+    return source
+
+
+def _first_unknown(path: tuple[str, ...], taxonomy: Taxonomy) -> str:
+    """The first name of a path that is no child of those before it."""
+    return next(
+        name
+        for depth, name in enumerate(path, 1)
+        if taxonomy.follow(path[:depth]) is None or depth == len(path)
+    )
 
 
 def seen_in_training(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:
@@ -600,8 +654,8 @@ def _sample_columns(run: TrainedRun, there: Sequence[str]) -> dict[str, Any]:
     known = {kind: run.columns.get(kind, ()) for kind in ("texts", "images")}
     if settings.image_name is not None or settings.image_column or settings.text_column or modality == "both":
         return {}
-    if modality == "text" and len(known["texts"]) == 1 and known["texts"][0] in there:
-        return {"text_column": known["texts"][0]}
+    if modality == "text" and known["texts"] and set(known["texts"]) <= set(there):
+        return {"text_column": list(known["texts"])}
     if modality == "image" and len(known["images"]) == 1 and known["images"][0] in there:
         return {"image_column": known["images"][0]}
     return {}

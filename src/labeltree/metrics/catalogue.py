@@ -252,7 +252,7 @@ QUALIFIERS = {
     "answer_": ("", "by the chosen classifier of each run"),
     "prototype_": ("prototypes", "by the nearest class mean"),
     "own_": ("own answers", "by its own answer"),
-    "lda_": ("LDA", "by discriminants of the features"),
+    "lda_": ("LDA", "by linear discriminant analysis of the features"),
     "feature_mean_": ("feature means", "by the nearest class mean of the features"),
     "aspect_": ("mean over aspects", "mean over aspects"),
     "decision_": ("at the threshold of the answers", "at the threshold of the answers"),

@@ -16,7 +16,7 @@ from labeltree.safe_files import Reader, read_arrays, read_parquet, stack_lists
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.column_names import numbered_columns
 from labeltree.text_files import split_packed
-from labeltree.text_tables import TextTable
+from labeltree.text_tables import TextTable, cast_numbers
 
 _DIGESTS = ("encoder_digest", "taxonomy_digest")
 _HDF5 = (
@@ -173,23 +173,20 @@ def _read_text(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise DataError(f"'{path}' cannot be read as an embeddings table: {error}") from error
     families = numbered_columns(table.column_names).values()
-    measured = {name for names in families for name in names}
-    columns = {
-        name: np.asarray(column.to_pylist(), dtype=object)
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    }
-    for name in {*measured, *_NUMBERS} & set(columns):
-        try:
-            numbers = np.array([np.nan if text is None else text for text in columns[name]], np.float64)
-        except ValueError:
-            continue  # a text
-        whole = name in _NUMBERS and bool((numbers == np.floor(numbers)).all())
-        columns[name] = numbers.astype(np.int64) if whole else numbers
+    measured = {*_NUMBERS, *(name for names in families for name in names)}
+    columns: dict[str, Any] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        numbers = cast_numbers(column) if name in measured else None
+        if numbers is None:
+            columns[name] = np.asarray(column.to_pylist(), dtype=object)
+        else:
+            whole = name in _NUMBERS and bool((numbers == np.floor(numbers)).all())
+            columns[name] = numbers.astype(np.int64) if whole else numbers
     return columns
 
 
 def as_texts(path: Path, name: str, array: Any) -> np.ndarray[Any, Any]:
-    """Convert a column to texts `(n,)` str; numbers become texts, missing values empty texts."""
+    """Convert a column to texts `(n,)` str without blanks around; missing values become empty texts."""
     array = np.asarray(array)
     if array.dtype.kind == "S":
         try:
@@ -201,7 +198,7 @@ def as_texts(path: Path, name: str, array: Any) -> np.ndarray[Any, Any]:
     )
     if array.ndim != 1 or not all(isinstance(text, str | int | float) for text in texts):
         raise DataError(f"'{name}' in '{path}' must be text, one a row, got {array.dtype} {array.shape}")
-    return np.array([str(text) for text in texts], dtype=str)
+    return np.array([str(text).strip() for text in texts], dtype=str)
 
 
 def as_floats(path: Path, name: str, array: Any) -> Tensor:

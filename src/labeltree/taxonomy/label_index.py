@@ -8,7 +8,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from labeltree.errors import TaxonomyError
+from labeltree.errors import TaxonomyError, UnknownLabelError
 from labeltree.lazy import torch
 from labeltree.taxonomy.files.breadcrumbs import spaced_path
 from labeltree.taxonomy.naming import (
@@ -205,7 +205,8 @@ class LabelIndex:
         known: dict[Label, int] = {}
         nodes = [-1 if (key := _key(label)) is None else self._remember(known, key) for label in labels]
         if unknown := [label for label, node in known.items() if node < 0]:
-            raise TaxonomyError(self._unknown_sentence(unknown))
+            paths = [split_path(label) if isinstance(label, str) else tuple(label) for label in unknown]
+            raise UnknownLabelError(self._unknown_sentence(unknown), paths)
         return torch.tensor(nodes, dtype=torch.int64)
 
     def _remember(self, known: dict[Label, int], label: Label) -> int:

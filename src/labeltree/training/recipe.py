@@ -51,7 +51,8 @@ class TableRecipe:
 
     Attributes:
         image_column: Path of each image, relative to the table; several columns are several images a row.
-        text_column: Text of each sample; beside `image_column`, or alone.
+        text_column: Text of each sample, beside `image_column` or alone; several columns are one text, as of
+            a title and a description.
         label_columns: One column per depth, coarse to fine, or one column of labels of `taxonomy`.
         group_column: Samples of one group (patient, item) stay on one side of every split; None = `group`,
             `none` = no column.
@@ -95,7 +96,7 @@ class TableRecipe:
     """
 
     image_column: list[str] | str | None = None
-    text_column: str | None = None
+    text_column: list[str] | str | None = None
     label_columns: list[str] | None = None
     group_column: str | None = None
     split_column: str | None = None
@@ -339,10 +340,10 @@ class Recipe:
             or `NAME.temperature`, each a list of [epoch, value], interpolated linearly.
         ema: Decay of a moving average of the encoder weights, kept in the checkpoints; 0 = none.
         ema_evaluate: Evaluate the moving average instead of the weights themselves.
-        classifier: What the run answers with: its `own` classifier; a linear `probe`, discriminants
-            (`lda`) or the nearest class mean (`feature-means`) of its features; the nearest class mean of
-            its embeddings, `prototypes`; or `auto`, the best of them on validation samples. `labeltree
-            evaluate`, `calibrate` and `predict` can ask for another later.
+        classifier: What the run answers with: its `own` classifier; a linear `probe`, linear discriminant
+            analysis (`lda`) or the nearest class mean (`feature-means`) of its features; the nearest class
+            mean of its embeddings, `prototypes`; or `auto`, the best of them on validation samples.
+            `labeltree evaluate`, `calibrate` and `predict` can ask for another later.
         monitor: Validation metric that chooses the best checkpoint: `map_at_r` (of the features) or another
             column of history.csv without `val_`; `auto` = `embeddings_map_at_r` if the features stay
             fixed, else `map_at_r`. Where training changes neither features nor embeddings (a frozen

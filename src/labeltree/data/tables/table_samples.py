@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ __all__ = [
     "find_samples",
     "has_ids",
     "image_path",
+    "join_texts",
     "list_sample_columns",
     "only_addresses",
     "only_vectors",
@@ -71,7 +72,7 @@ class TableSamples:
         alike: Integers `(n,)`, equal for samples with the same image or, without images, texts that are
             the same but for case and blanks.
         image_columns: Image columns that were read.
-        text_column: Text column that was read.
+        text_columns: Text columns that were read.
         notes: Sentences about other columns that could have been read.
         unused: Rows without an image or a text.
         places: Place of each sample's image in `files`, `(n,)`, -1 where it has none; None if every
@@ -87,7 +88,7 @@ class TableSamples:
     texts: list[str] | None
     alike: Array
     image_columns: tuple[str, ...] = ()
-    text_column: str | None = None
+    text_columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unused: UnusedRows = field(default_factory=UnusedRows.none)
     places: Array | None = None
@@ -99,7 +100,7 @@ class TableSamples:
 def find_samples(
     table: DataTable,
     image_column: Sequence[str] | str | None,
-    text_column: str | None,
+    text_column: Sequence[str] | str | None,
     on_error: OnError,
     place: tuple[str | Path | None, str | None] | None = None,
     *,
@@ -108,7 +109,7 @@ def find_samples(
     others: Collection[str] = (),
     named: Collection[str] = (),
 ) -> TableSamples:
-    """The samples of a table; a row with several images gives several samples.
+    """The samples of a table; a row with several images gives several samples, one with several texts a text.
 
     With `either`, both images and texts are read, and a row may lack one of them. Vectors are read if
     `vector_column` names them, or the table has neither images nor texts; `others` are columns with
@@ -135,7 +136,8 @@ def find_samples(
         if image_column is not None:
             raise DataError("image_column and image_name both say which images are read; leave one out")
         images: list[str] = []
-        text = None if text_column is None else table.find(text_column)
+        columns = [text_column] if isinstance(text_column, str) else text_column or ()
+        texts_of = [table.find(column) for column in columns]
         where = table.path.parent if folder is None else Path(folder).expanduser()
         by_rule = images_by_rule(table, where, ImageRule(rule))
         unused = by_rule.unused
@@ -143,12 +145,12 @@ def find_samples(
         if either and image_column is None and text_column is None:
             image_column = table.usual(IMAGES, named) or _occurrence_columns(table)
             text_column = table.usual(TEXTS, named)
-        images, text = sample_columns(table, image_column, text_column, named)
+        images, texts_of = sample_columns(table, image_column, text_column, named)
         if images:
             shown = _files(table, images, None if folder is None else Path(folder).expanduser())
-    words = None if text is None else table.cells(text)
+    words = _join_cells(table, texts_of) if texts_of else None
     if either and shown is not None and words is not None:
-        return _either(table, images, text or "", shown, words.codes, words.texts, on_error)
+        return _either(table, images, texts_of, shown, words.codes, words.texts, on_error)
     there = np.ones(table.num_rows, bool)
     there[unused.rows] = False
     for kind, cells in (
@@ -157,7 +159,7 @@ def find_samples(
     ):
         if cells is not None:
             empty = np.all(cells < 0, axis=1)
-            of_kind = images if kind == "image" else [text or ""]
+            of_kind = images if kind == "image" else texts_of
             _report_empty(empty, table, kind, of_kind, on_error)
             unused += UnusedRows.because(np.flatnonzero(empty), of_kind, f"it has no {kind}")
             there &= ~empty
@@ -185,18 +187,44 @@ def find_samples(
     elif words is not None:
         alike = _codes_but_for_case(words.texts, words.codes[rows])
     texts = None if words is None else [words.texts[code] for code in words.codes[rows].tolist()]
-    notes = [] if image_column or text_column or rule else _also_possible(table, images, text, named)
+    notes = [] if image_column or text_column or rule else _also_possible(table, images, texts_of, named)
     notes += [] if image_column or text_column or rule else _vectors_beside(table)
     notes += [told] if told else []
     return TableSamples(
-        rows, instances, files, texts, alike, tuple(images), text, tuple(notes), unused, per_row=per_row
+        rows,
+        instances,
+        files,
+        texts,
+        alike,
+        tuple(images),
+        tuple(texts_of),
+        tuple(notes),
+        unused,
+        per_row=per_row,
     )
+
+
+def _join_cells(table: DataTable, columns: Sequence[str]) -> Cells:
+    """The texts of the columns of each row, with a blank between them."""
+    if len(columns) == 1:
+        return table.cells(columns[0])
+    several = [table.cells(column) for column in columns]
+    by_column = [np.array([*cells.texts, ""], dtype=object)[cells.codes].tolist() for cells in several]
+    places: dict[str, int] = {}
+    joined = (join_texts(texts) for texts in zip(*by_column, strict=True))
+    codes = [-1 if text is None else places.setdefault(text, len(places)) for text in joined]
+    return Cells(list(places), np.array(codes, np.int64))
+
+
+def join_texts(texts: Iterable[str | None]) -> str | None:
+    """The texts of a row as one; None if all are missing."""
+    return " ".join(filter(None, texts)) or None
 
 
 def only_vectors(
     table: DataTable,
     image_column: Sequence[str] | str | None = None,
-    text_column: str | None = None,
+    text_column: Sequence[str] | str | None = None,
     named: Collection[str] = (),
 ) -> bool:
     """Whether a table has no column of images or texts, and is not one of occurrences.
@@ -267,7 +295,7 @@ def _codes_but_for_case(texts: Sequence[str], codes: Array) -> Array:
 def _either(
     table: DataTable,
     images: list[str],
-    text: str,
+    texts_of: list[str],
     shown: tuple[list[str] | ImageParts, Array],
     words: Array,
     texts: Sequence[str],
@@ -277,8 +305,8 @@ def _either(
     files, codes = shown
     there = (codes >= 0).any(axis=1)
     empty = ~there & (words < 0)
-    _report_empty(empty, table, "image and no text", [*images, text], on_error)
-    unused = UnusedRows.because(np.flatnonzero(empty), [*images, text], "it has no image and no text")
+    _report_empty(empty, table, "image and no text", [*images, *texts_of], on_error)
+    unused = UnusedRows.because(np.flatnonzero(empty), [*images, *texts_of], "it has no image and no text")
     sample, column = np.nonzero((codes >= 0) | (~there & ~empty)[:, None] & (np.arange(codes.shape[1]) == 0))
     of_image = codes[sample, column]
     listed = of_image[of_image >= 0]
@@ -293,7 +321,7 @@ def _either(
         ["" if code < 0 else texts[code] for code in words[sample].tolist()],
         alike,
         tuple(images),
-        text,
+        tuple(texts_of),
         (),
         unused,
         placed,
@@ -302,21 +330,24 @@ def _either(
 
 
 def _also_possible(
-    table: DataTable, images: list[str], text: str | None, named: Collection[str]
+    table: DataTable, images: list[str], texts_of: list[str], named: Collection[str]
 ) -> list[str]:
     """Notes on columns with a usual name that were not read."""
     notes = []
     for usual, taken, option in (
         (IMAGES, images, "image_column"),
-        (TEXTS, [text] if text else [], "text_column"),
+        (TEXTS, texts_of, "text_column"),
     ):
         called = {*map(letters, usual)}
         others = [c for c in table.columns if letters(c) in called and c not in taken and c not in named]
         for other in others:
-            and_images = f" --table.image_column {images[0]}" if images and option == "text_column" else ""
-            notes.append(
-                f"the column '{other}' is not read; to read it, set --table.{option} {other}{and_images}"
-            )
+            beside = f" --table.image_column {images[0]}" if images and option == "text_column" else ""
+            if option == "text_column" and taken:
+                in_order = sorted([*taken, other], key=table.columns.index)
+                to_do = f"to read both as one text, set --table.text_column '[{', '.join(in_order)}]'"
+            else:
+                to_do = f"to read it, set --table.{option} {other}{beside}"
+            notes.append(f"the column '{other}' is not read; {to_do}")
     return notes
 
 
@@ -334,24 +365,26 @@ def _vectors_beside(table: DataTable) -> list[str]:
 def list_sample_columns(table: DataTable) -> list[str]:
     """The columns of images and texts; none if the samples lie elsewhere."""
     try:
-        images, text = sample_columns(table, None, None)
+        images, texts = sample_columns(table, None, None)
     except DataError:
         return []
-    return [*images, *([] if text is None else [text])]
+    return [*images, *texts]
 
 
 def sample_columns(
     table: DataTable,
     image_column: Sequence[str] | str | None,
-    text_column: str | None,
+    text_column: Sequence[str] | str | None,
     named: Collection[str] = (),
-) -> tuple[list[str], str | None]:
-    """The image columns and the text column: the given ones, or else one with a usual name.
+) -> tuple[list[str], list[str]]:
+    """The image columns and the text columns: the given ones, or else one with a usual name.
 
     Columns that are `named` for something else are taken only if they are given.
     """
     if image_column is not None and not image_column:
         raise DataError("image_column is empty; it must name a column, or several")
+    if text_column is not None and not text_column:
+        raise DataError("text_column is empty; it must name a column, or several")
     if image_column is None and text_column is None:
         image_column = table.usual(IMAGES, named) or _occurrence_columns(table)
         text_column = table.usual(TEXTS, named) if image_column is None else None
@@ -368,10 +401,8 @@ def sample_columns(
                 f"name one as image_column or text_column{_image_hint(table)}{_also_named(table, named)}"
             )
     images = [image_column] if isinstance(image_column, str) else list(image_column or ())
-    images = [table.find(column) for column in images]
-    if text_column is not None:
-        text_column = table.find(text_column)
-    return images, text_column
+    texts = [text_column] if isinstance(text_column, str) else list(text_column or ())
+    return [table.find(column) for column in images], [table.find(column) for column in texts]
 
 
 def _also_named(table: DataTable, named: Collection[str]) -> str:

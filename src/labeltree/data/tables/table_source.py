@@ -116,7 +116,7 @@ def open_table(
     *,
     taxonomy: Taxonomy | None = None,
     image_column: Sequence[str] | str | None = None,
-    text_column: str | None = None,
+    text_column: Sequence[str] | str | None = None,
     label_columns: Sequence[str] | str | None = None,
     aspect_columns: Sequence[str] | str | None = None,
     group_column: str | None = None,
@@ -154,7 +154,8 @@ def open_table(
             path, file, filename, … With several columns, each image of a row is a sample with the row's
             label; every row must have at least one image.
         text_column: Column of the texts; usually text, description, sentence, review, document,
-            abstract, caption or txt.
+            abstract, caption or txt. Several are one text together, in their order, with a blank between
+            them; a row has a text if one of them has.
         label_columns: One column, or one per depth, coarse to fine; None = depth1, depth2, …, or label (or
             class, category, node) with the columns that nest with it, unless a `taxonomy` is given; see
             `find_label_columns`. An empty cell is a missing label; if only finer cells are empty, the label
@@ -291,7 +292,7 @@ def open_data_table(
     *,
     taxonomy: Taxonomy | None = None,
     image_column: Sequence[str] | str | None = None,
-    text_column: str | None = None,
+    text_column: Sequence[str] | str | None = None,
     label_columns: Sequence[str] | str | None = None,
     aspect_columns: Sequence[str] | str | None = None,
     group_column: str | None = None,
@@ -354,7 +355,7 @@ def open_data_table(
     taken = {
         "images": samples.image_columns,
         "vectors": samples.vector_columns,
-        "texts": () if samples.text_column is None else (samples.text_column,),
+        "texts": samples.text_columns,
         "groups": find_role(table, group_column, "group", named),
         "split": find_role(table, split_column, "split", {*named, *_listed(group_column)}),
         "aspects": tuple(table.find(column) for column in _listed(aspect_columns)),
@@ -724,8 +725,8 @@ def _labels_of(
             vectors = _vectors_of(table)
             taken = set() if vectors is None else set(vectors.columns)
         if not only_vectors(table) or not taken:
-            images, text = sample_columns(table, None, None)
-            taken = {*images, *([] if text is None else [text])}
+            images, texts = sample_columns(table, None, None)
+            taken = {*images, *texts}
     except DataError:
         if not has_ids(table):  # images of occurrences may be found by a rule
             raise

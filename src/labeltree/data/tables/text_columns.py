@@ -58,7 +58,7 @@ def find_text_column(table: DataTable, others: Collection[str] = ()) -> tuple[st
     if len(named) > 1:
         raise DataError(
             f"{table}: {some(named, 4)} hold texts; say which are the samples, such as "
-            f"--table.text_column {shlex.quote(named[0])}"
+            f"--table.text_column {shlex.quote(named[0])}, or '[{named[0]}, {named[1]}]', which are one text"
         )
     if numbers >= _EITHER and (_words(named[0]) & _ASIDES or not _is_named_for_texts(named[0])):
         raise DataError(

@@ -19,7 +19,7 @@ __all__ = [
 _BY_IN_TILE: dict[ClassifierKind, str] = {
     "own": "own classifier",
     "probe": "simple classifier",
-    "lda": "discriminants",
+    "lda": "LDA",
     "prototypes": "class means",
     "feature-means": "class means of features",
     "each-fold": "as each fold chose",

@@ -21,7 +21,7 @@ __all__ = [
 _CLASSIFIERS: dict[ClassifierKind, str] = {
     "own": "the model's own classifier",
     "probe": "a simple classifier that reads the model's output",
-    "lda": "a discriminant analysis of the model's output",
+    "lda": "a linear discriminant analysis of the model's output",
     "prototypes": "the nearest class mean of the model's output",
     "feature-means": "the nearest class mean of the encoder's features",
     "each-fold": "the classifier that each fold chose",
@@ -30,7 +30,7 @@ _CLASSIFIERS: dict[ClassifierKind, str] = {
 _BY: dict[ClassifierKind, str] = {
     "own": "its own classifier",
     "probe": "a simple classifier",
-    "lda": "a discriminant analysis",
+    "lda": "a linear discriminant analysis",
     "prototypes": "the nearest class mean",
     "feature-means": "the nearest class mean of features",
     "each-fold": "what each fold chose",
