@@ -200,7 +200,7 @@ def test_other_texts_are_mentioned(tmp_path: Path) -> None:
     columns = shop() | {"Description": ["x"] * 144}
     source = open_source(write(tmp_path, columns))
     assert any(
-        "'Description' is not read; to read it, set --table.text_column Description" in n
+        "'Description' is not read; to read both as one text, set --table.text_column '[text, Desc" in n
         for n in source.notes
     )
 

@@ -90,6 +90,19 @@ def test_answers_by_name(taxonomy: Taxonomy, tmp_path: Path) -> None:
     assert EmbeddingTable.load(tmp_path / "t.npz", taxonomy).predictions is None
 
 
+def test_blanks_around_names_and_groups_are_none(taxonomy: Taxonomy, tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("f0,f1,labels,groups\n1, 2 ,b,Graz \n, 3,b , Graz\n1,1,b,Linz\n")
+    with pytest.raises(DataError, match="row 1 holds NaN"):  # a blank cell is a missing number
+        EmbeddingTable.load(file, taxonomy)
+    file.write_text(file.read_text().replace("\n, 3", "\n0, 3"))
+    table = EmbeddingTable.load(file, taxonomy)
+    assert table.embeddings.tolist() == [[1, 2], [0, 3], [1, 1]]
+    assert table.groups is not None
+    assert table.groups.tolist() == [0, 0, 1]
+    assert table.nodes.unique().tolist() == [taxonomy.find("b")]
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -100,6 +113,10 @@ def test_answers_by_name(taxonomy: Taxonomy, tmp_path: Path) -> None:
             "3 embeddings but 2 labels; write embeddings.T",
         ),
         ({"embeddings": np.eye(2)}, "neither a column 'labels' nor 'nodes'"),
+        (
+            {"embeddings": np.eye(4), "id": list("pqrs"), "order": list("ooww"), "genus": list("ccdd")},
+            r"table\['labels'\] = table\['order'\] \+ '/' \+ table\['genus'\]$",
+        ),
         ({"embeddings": np.eye(2), "nodes": [1]}, "2 embeddings but 1 nodes"),
         ({"embeddings": np.eye(2), "nodes": [1, 99]}, "has node 99, but the taxonomy's nodes are 0 to"),
         ({"embeddings": np.eye(2), "nodes": [1, 2], "predictions": [1, 6]}, "has node 6, but the taxonomy's"),

@@ -373,6 +373,7 @@ def open_other(
     unlabelled: bool = False,
     own_labels: bool = False,
     as_trained: bool = False,
+    judged: bool = False,
     mapping: str | Path | None = None,
     kept: Sequence[str] = (),
     on_error: OnError = "skip",
@@ -391,6 +392,8 @@ def open_other(
         unlabelled: Ignore labels, if there are any; all labels are missing in the result.
         own_labels: Keep the labels of the samples, in their own taxonomy, without aspects.
         as_trained: With `own_labels`, read the columns of a table as training did, its groups among them.
+        judged: Answers are compared with the labels: those few that the taxonomy lacks are missing, with a
+            warning. Else they are an error.
         mapping: What became of the nodes of the taxonomy of their labels in the run's; None = labels are of
             the run's. A run that is seen on another version of its taxonomy reads labels of both.
         kept: Columns of a table that must be there, and are kept with the samples, beside those of the run.
@@ -443,6 +446,8 @@ def open_other(
     except TaxonomyError as error:
         if unlabelled or own_labels:
             raise
+        if not judged:
+            raise TaxonomyError(f"{error}; {_OTHER_LABELS}") from error
         source = _without_unknown_labels(opened, no_labels, taxonomy, error)
     if modality == "both":
         source = _keep_paired(run, source)

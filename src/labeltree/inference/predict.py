@@ -433,6 +433,7 @@ def _open(decider: Decider, request: Request, per: str | None = None) -> NamedSa
             request.data,
             data_path=request.data_path,
             unlabelled=not request.labelled,
+            judged=request.labelled,
             kept=() if per in (None, "group") else (str(per),),
             on_error="list",
             table=request.table,

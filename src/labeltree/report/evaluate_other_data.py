@@ -64,6 +64,7 @@ def evaluate_on_data(options: EvaluateOptions) -> Evaluated:
         run,
         str(options.data),
         data_path=options.data_path,
+        judged=True,
         kept=options.settings.by,
         table=options.table,
     )

@@ -45,6 +45,10 @@ def no_labels(path: Path, columns: Mapping[str, Any], taxonomy: AnyTaxonomy | No
     if shares:
         likely = max(shares, key=lambda name: shares[name])
         say = f"; '{likely}' holds names of the taxonomy: write it under the name 'labels'"
+    elif classes := [name for name, array in arrays.items() if _may_be_classes(array)]:
+        joined = " + '/' + ".join(f"table['{name}']" for name in classes[:_MOST_COLUMNS])
+        order = ", coarse to fine," if len(classes) > 1 else ""
+        say = f"; write the labels{order} into one column: table['labels'] = {joined}"
     return DataError(
         f"'{path}' has neither a column 'labels' nor 'nodes'; it has {_list_columns(arrays)}{say}"
     )
@@ -84,6 +88,14 @@ def _kind(array: np.ndarray[Any, Any]) -> str:
     text = any(isinstance(value, str) for value in values)
     kind = _KINDS.get(array.dtype.kind, "text" if text else "other values")
     return f"{' × '.join(f'{size:,}' for size in array.shape)} {kind}" if array.ndim else f"one value, {kind}"
+
+
+def _may_be_classes(array: np.ndarray[Any, Any]) -> bool:
+    """Whether a column holds texts, each of two rows on average."""
+    if array.ndim != 1 or array.dtype.kind not in "UO":
+        return False
+    texts = [value for value in array.tolist() if isinstance(value, str) and not is_missing(value)]
+    return len(texts) > len(array) / 2 and 2 * len(set(texts)) <= len(texts)
 
 
 def _share_of_nodes(array: np.ndarray[Any, Any], taxonomy: AnyTaxonomy) -> float:

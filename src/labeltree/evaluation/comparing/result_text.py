@@ -58,7 +58,8 @@ def protocol_table(result: EvaluationResult) -> str:
     for protocol in dict.fromkeys(name for method in methods.values() for name in method.protocols):
         results = {name: method.protocols[protocol] for name, method in methods.items()}
         main = results[result.name]
-        lines += ["", f"{protocol}: {main.title}"]
+        named = main.title.casefold().startswith(protocol.split("-")[0])
+        lines += ["", main.title if named else f"{protocol}: {main.title}"]
         names = [
             name
             for name in dict.fromkeys(name for each in results.values() for name in each.scores)
@@ -72,7 +73,7 @@ def protocol_table(result: EvaluationResult) -> str:
             if len(results) > 1:
                 lines.append(f"  of {result.name}; intervals, and other methods, are in metrics.json")
         elif cells:
-            lines += _aligned(list(results), cells)
+            lines += _aligned(list(results), {metric_name(name): row for name, row in cells.items()})
         lines += [f"  {note}" for note in main.notes]
     return "\n".join(lines[1:])
 

@@ -172,7 +172,7 @@ class Answered:
         if isinstance(self.drift, str):
             drift = f"not tested whether these samples are like those of training: {self.drift}"
         elif self.drift is not None and self.drift.alarms():
-            drift = f"labeltree: {self.drift.sentence()}"
+            drift = self.drift.sentence()
         said = [self.classifier if full else "", self.rests_on, self.warning or "", drift]
         return [sentence for sentence in said if sentence]
 

@@ -87,4 +87,4 @@ def tell_drift(rule: DriftRule | None, notes: Sequence[Mapping[str, Any]]) -> st
         return torch.tensor([value for note in notes for value in note.get(name, ())], dtype=torch.float64)
 
     drift = rule.test(Seen(drawn("distance"), drawn("certainty"), None))
-    return f"labeltree: {drift.sentence()}" if drift is not None and drift.alarms() else None
+    return drift.sentence() if drift is not None and drift.alarms() else None
