@@ -92,12 +92,12 @@ def test_answers_by_name(taxonomy: Taxonomy, tmp_path: Path) -> None:
 
 def test_blanks_around_names_and_groups_are_none(taxonomy: Taxonomy, tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
-    file.write_text("f0,f1,labels,groups\n1, 2 ,b,Graz \n, 3,b , Graz\n1,1,b,Linz\n")
+    file.write_text("f0,f1,f2,f3,labels,groups\n1, 2 ,1,1,b,Graz \n, 3,1,1,b , Graz\n1,1,1,1,b,Linz\n")
     with pytest.raises(DataError, match="row 1 holds NaN"):  # a blank cell is a missing number
         EmbeddingTable.load(file, taxonomy)
     file.write_text(file.read_text().replace("\n, 3", "\n0, 3"))
     table = EmbeddingTable.load(file, taxonomy)
-    assert table.embeddings.tolist() == [[1, 2], [0, 3], [1, 1]]
+    assert table.embeddings.tolist() == [[1, 2, 1, 1], [0, 3, 1, 1], [1, 1, 1, 1]]
     assert table.groups is not None
     assert table.groups.tolist() == [0, 0, 1]
     assert table.nodes.unique().tolist() == [taxonomy.find("b")]
@@ -146,7 +146,7 @@ def test_what_is_wrong_is_named(
         (["q/y", "y", "y", "y"], "did you mean 'a/y'"),
         (
             ["y", "x", "x", "y"],
-            "label 'x' of 2 samples, first in row 1, is the name of 2 nodes, 'a/x' and 'b/x'",
+            "label 'x' of 2 samples, first in row 1, counted from 0; it is the name of 2 nodes, 'a/x'",
         ),
     ],
 )

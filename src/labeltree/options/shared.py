@@ -38,9 +38,9 @@ DataPath = Annotated[Place | None, Option("with `data` NAME: the folder of that 
 Classifier = Annotated[
     ClassifierChoice | None,
     Option(
-        "what answers from now on: class means of features or of embeddings (prototypes), linear "
-        "discriminant analysis (lda), a linear probe, the run's own classifier, or the best of them on "
-        "validation samples, auto (default: as decided before, else as the recipe says, else auto)"
+        "what answers from now on: class means of features or of embeddings (prototypes), LDA (lda), "
+        "a linear probe, the run's own classifier, or the best of them on validation samples, auto "
+        "(default: as decided before, else as the recipe says, else auto)"
     ),
 ]
 AnswerTaxonomy = Annotated[

@@ -17,6 +17,7 @@ from labeltree.taxonomy.files.breadcrumbs import spaced_path
 from labeltree.taxonomy.naming import near_names, some, split_path
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, plain_name
 from labeltree.taxonomy.versions.near_names import plain_key
+from labeltree.text_files import split_packed
 
 __all__ = ["nodes_of_labels"]
 
@@ -64,21 +65,28 @@ def nodes_of_labels(path: Path, column: str, labels: np.ndarray[Any, Any], taxon
             several = some([taxonomy.path_name(node) for node in candidates], _SHOWN)
             raise TaxonomyError(
                 f"'{path}', column '{column}': the label '{text}' of "
-                f"{say_count(int(counts[place]), 'sample')}, first in row {int(first[place])}, is the name "
-                f"of {len(candidates)} nodes, {several}: write its path"
+                f"{say_count(int(counts[place]), 'sample')}, first in "
+                f"{_say_rows(path, first[place : place + 1])}; it is the name of {len(candidates)} nodes, "
+                f"{several}: write its path"
             )
         unknown[place] = not candidates
         nodes[place] = candidates[0] if candidates else -1
     if unknown.any():
         rows = np.flatnonzero(unknown[codes.reshape(-1)])
         where = f"'{path}', column '{column}': {len(rows):,} of {len(labels):,} samples"
-        some_rows = ", ".join(map(str, rows[:_SHOWN].tolist())) + (" …" if len(rows) > _SHOWN else "")
+        told = _unknown_labels(column, distinct.tolist(), counts, unknown, taxonomy)
         raise TaxonomyError(
-            f"{where} have a label that is not in the taxonomy ("
-            f"{'rows' if len(rows) > 1 else 'row'} {some_rows}, counted "
-            f"from 0): {_unknown_labels(column, distinct.tolist(), counts, unknown, taxonomy)}"
+            f"{where} have a label that is not in the taxonomy ({_say_rows(path, rows)}): {told}"
         )
     return torch.from_numpy(nodes[codes.reshape(-1)])
+
+
+def _say_rows(path: Path, rows: np.ndarray[Any, Any]) -> str:
+    """The first of some rows: the lines of a text, the indices of arrays."""
+    lines = split_packed(path)[0].lower() in (".csv", ".tsv")
+    shown = ", ".join(map(str, (rows[:_SHOWN] + 2 * lines).tolist())) + (" …" if len(rows) > _SHOWN else "")
+    unit = "line" if lines else "row"
+    return f"{unit}{'s' * (len(rows) > 1)} {shown}" + ("" if lines else ", counted from 0")
 
 
 def _unknown_labels(
