@@ -149,7 +149,7 @@ def test_other_data_may_have_labels_of_either_version(home: Path, tmp_path: Path
 def test_what_cannot_be_measured_is_refused(home: Path) -> None:
     other = home / "other.csv"
     text = (home / "dark.csv").read_text()
-    other.write_text(text.replace("plant/", "herb/").replace("animal/", "beast/"))
+    other.write_text(text.replace(",plant/", ",herb/").replace(",animal/", ",beast/"))
     with pytest.raises(TaxonomyError, match="beast"):
         lt.evaluate(home / "run", data=other)
     lines = [line.split(",") for line in (home / "dark.csv").read_text().splitlines()[1:]]
