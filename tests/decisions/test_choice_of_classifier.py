@@ -2,6 +2,8 @@
 
 import json
 import math
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -409,3 +411,39 @@ def test_a_run_that_knows_nothing_says_so(
     assert by_depth["before"]["nll"][-1] > 2 * by_depth["after"]["nll"][-1]
     assert run("calibrate", folder, "--classifier", "auto") == 0
     assert "also chosen the classifier and fitted a temperature" in capsys.readouterr().out
+
+
+def test_folds_of_one_choice_are_one_whose_scores_are_those_of_all_validation_samples() -> None:
+    """A fold with more validation samples counts more, one without any does not; nor what a fold lacks."""
+    probe = partial(ChosenClassifier, "probe", "auto")
+    folds = [
+        probe({"probe": 0.5, "own": 0.4}, 30, ("own", "probe"), hierarchical_f1={"probe": 0.6}),
+        probe({"probe": 0.9}, 10, ("own", "probe"), hierarchical_f1={"probe": 0.8}),
+        probe({}, 0, ("own", "probe")),
+    ]
+    found = ChosenClassifier.of_folds(folds)
+    assert (found.name, found.samples, found.by_fold) == ("probe", 40, ())
+    assert found.accuracies == {"probe": pytest.approx(0.6)}
+    assert found.hierarchical_f1 == {"probe": pytest.approx(0.65)}
+    assert ChosenClassifier.of_folds(folds[2:]).accuracies == {}
+    mixed = ChosenClassifier.of_folds([folds[0], replace(folds[1], name="lda")])
+    assert (mixed.name, mixed.accuracies, mixed.by_fold) == ("each-fold", {}, ("probe", "lda"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": "svm"},
+        {"asked": "svm"},
+        {"accuracies": [0.5]},
+        {"accuracies": {"probe": "half"}},
+        {"accuracies": {"own": 0.5}},
+        {"samples": "4"},
+        {"offered": "probe"},
+    ],
+)
+def test_what_is_no_choice_is_refused(wrong: dict[str, object]) -> None:
+    good = ChosenClassifier("probe", "auto", {"probe": 0.5}, 4, ("own", "probe")).to_dict()
+    assert ChosenClassifier.from_dict(good).name == "probe"
+    with pytest.raises(ValueError, match="no choice of a classifier"):
+        ChosenClassifier.from_dict(good | wrong)

@@ -8,6 +8,7 @@ from decision_cases import ragged
 from torch import Tensor
 
 from labeltree.decisions import ClassNodes, calibration_check, fit_calibrator
+from labeltree.decisions.calibrators import smoothed_temperature
 from labeltree.decisions.conformal import share_of_groups
 
 
@@ -51,3 +52,20 @@ def test_what_is_set_aside_is_drawn_by_the_seed() -> None:
     for each in drawn:
         assert int(each.sum()) == 48
         assert bool((each.view(30, 4) == each.view(30, 4)[:, :1]).all()), "whole groups"
+
+
+def test_a_fold_is_softened_by_what_the_others_support() -> None:
+    """Each fold has the log-probabilities of its scores, which are too sure, over the others' temperature."""
+    tree = ragged()
+    classes = ClassNodes(tree.leaves, tree)
+    generator = torch.Generator().manual_seed(1)
+    scores = 20 * torch.randn(12, len(classes), generator=generator).double()
+    labels = classes.nodes[torch.randint(len(classes), (12,), generator=generator)]
+    fold = torch.arange(12) % 3
+    found = calibration_check._calibrate_others(scores, labels, classes, fold, None)
+    for number in range(3):
+        others = fold != number
+        warmth = smoothed_temperature(torch.log_softmax(scores, 1)[others], labels[others], classes)
+        assert warmth > 2
+        expected = torch.log_softmax(scores[~others] / warmth, 1)
+        assert torch.allclose(found[~others], expected, atol=1e-6)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import pairwise
+from math import nan
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,10 +26,12 @@ from labeltree.report.charts.grid_charts import cell_chart
 from labeltree.report.charts.map_projection import Plane, draw_plane, project
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.tree_colours import BRANCH_LIMIT, TreeColours, nearness_colour, oklch
+from labeltree.report.cross_validation import _numbers
+from labeltree.report.pages.document import prose
 from labeltree.report.shown_samples.encode_pictures import picture
-from labeltree.report.shown_samples.searches import choose_searches
+from labeltree.report.shown_samples.searches import Search, _pick, choose_searches, search_rows
 from labeltree.report.tables.error_tree_rows import ErrorRow, ErrorTree
-from labeltree.report.tables.protocol_tables import protocol_blocks
+from labeltree.report.tables.protocol_tables import _nodes, protocol_blocks
 from labeltree.taxonomy import Taxonomy
 
 
@@ -329,3 +333,62 @@ def test_a_map_fills_the_page_up_to_its_margins(wide: bool) -> None:
     assert ends[0, free] > 26
     scale = np.ptp(circles, axis=0) / np.ptp(points, axis=0)
     assert scale[0] == pytest.approx(scale[1], rel=0.01), "distances are the same in both directions"
+
+
+def test_of_many_nodes_the_lowest_are_shown_in_the_order_of_the_tree() -> None:
+    paths = [f"class {number:03d}" for number in range(120)]
+    scores = {path: (number * 7 % 120) / 120 for number, path in enumerate(paths)}
+    (table,) = _nodes({"a run": ProtocolResult("", by_node={"top1": scores})})
+    lowest = sorted(paths, key=lambda path: scores[path])[:100]
+    assert [path for path, _ in table.rows] == [path for path in paths if path in lowest]
+    assert table.title == "a run: the 100 lowest of 120 branches and classes"
+    (table,) = _nodes({"a run": ProtocolResult("", by_node={"top1": dict(list(scores.items())[:100])})})
+    assert [path for path, _ in table.rows] == paths[:100]
+
+
+def test_a_search_says_how_many_it_finds_of_those_that_there_are() -> None:
+    taxonomy = Taxonomy.from_paths(["a/x", "a/y"])
+    x, y = taxonomy.encode(["x", "y"]).tolist()
+    nodes = torch.tensor([x, x, x, y, y])
+    samples = SimpleNamespace(table=SimpleNamespace(nodes=nodes), draw=lambda rows: ({}, {}))
+    searches = [
+        Search(0, torch.tensor([1, 3]), torch.zeros(2), alike_exist=5),
+        Search(0, torch.tensor([1, 3, 4]), torch.zeros(3), alike_exist=2),
+    ]
+    found = search_rows(searches, samples, taxonomy, NodeNames(taxonomy))  # type: ignore[arg-type]
+    assert [row.alike for row in found] == ["1 of 2 alike", "finds 1 of the 2 alike"]
+
+
+def test_picked_searches_are_spread_over_the_sorted_ones() -> None:
+    ranked = [Search(query, torch.zeros(1), torch.zeros(1), 1) for query in range(10)]
+    assert [search.query for search in _pick(ranked, 3, failing=False)] == [2, 4, 7]
+    failing = _pick(ranked, 3, failing=True)
+    assert [(search.query, search.failure) for search in failing] == [(2, False), (6, False), (9, True)]
+    assert [search.query for search in _pick(ranked[:1], 3, failing=False)] == [0]
+    assert [search.query for search in _pick(ranked[:1], 3, failing=True)] == [9 - 9]
+
+
+def test_links_to_other_hosts_are_text() -> None:
+    html = prose("[A page](https://example.org/a), [another](//example.org) and [ours](ridge-head.md#a).")
+    assert re.findall('href="(.*?)"', html) == ["ridge-head.md#a"]
+    assert "A page, another and" in html
+
+
+def test_a_number_of_one_fold_has_no_spread() -> None:
+    def method(value: float) -> SimpleNamespace:
+        return SimpleNamespace(
+            answer_score=lambda metric: value,
+            answer_interval=lambda metric: (nan, nan),
+            answer_by_depth=[],
+            depth_intervals={},
+            classifier=SimpleNamespace(name="probe"),
+            scores={},
+            score=lambda metric, role: nan,
+        )
+
+    folds = [SimpleNamespace(main=method(value)) for value in (0.5, nan)]
+    table = _numbers(SimpleNamespace(main=method(0.5)), folds)  # type: ignore[arg-type]
+    assert [cell.text for cell in table.rows[0]] == ["top-1 accuracy", "0.500", "–", "0.500", "–"]
+    folds = [SimpleNamespace(main=method(value)) for value in (0.5, 0.7, nan)]
+    table = _numbers(SimpleNamespace(main=method(0.6)), folds)  # type: ignore[arg-type]
+    assert table.rows[0][2].text == "0.600 ± 0.141"
