@@ -111,6 +111,19 @@ def test_a_sample_is_compared_with_its_label(client: TestClient, show: Any) -> N
     assert client.get("/api/search/sample", params={"row": 5, "within": 999}).status_code == 404
 
 
+def test_a_vector_is_compared_with_the_nearest_label(show: Any) -> None:
+    """Also where the next is another, and where the nearest sample, the last one, has none."""
+    vectors, nodes = show.collection.vectors, show.collection.nodes
+    several = 0
+    for query in [vectors[0], *(vectors[0] + vectors[20:30]), vectors[39]]:
+        found = show.near(query, "a vector", 3, None, None)
+        labels = [int(nodes[hit.sample.row]) for hit in found.hits]
+        known = [label for label in labels if label >= 0]
+        assert (found.reference, found.reference_is) == (known[0], "nearest")
+        several += len(set(known)) > 1 or labels[0] < 0
+    assert several > 3
+
+
 def test_a_sample_without_a_label_has_no_frames(client: TestClient) -> None:
     found = client.get("/api/search/sample", params={"row": 39}).json()
     assert (found["reference"], found["reference_is"]) == (-1, "none")
