@@ -364,8 +364,9 @@ def test_picked_searches_are_spread_over_the_sorted_ones() -> None:
     assert [search.query for search in _pick(ranked, 3, failing=False)] == [2, 4, 7]
     failing = _pick(ranked, 3, failing=True)
     assert [(search.query, search.failure) for search in failing] == [(2, False), (6, False), (9, True)]
+    assert [search.query for search in _pick(ranked[:3], 3, failing=False)] == [0, 1, 2]
     assert [search.query for search in _pick(ranked[:1], 3, failing=False)] == [0]
-    assert [search.query for search in _pick(ranked[:1], 3, failing=True)] == [9 - 9]
+    assert [search.query for search in _pick(ranked[:1], 3, failing=True)] == [0]
 
 
 def test_links_to_other_hosts_are_text() -> None:
