@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
 from labeltree.data.held_out_sizes import FEWEST_FOR_DRIFT
-from labeltree.decisions.drift import Drift, fit_drift
+from labeltree.decisions.drift import _PERMUTATIONS, Drift, _permutation_p, fit_drift
 from labeltree.errors import DataError
+from labeltree.geometry import Euclidean
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -123,3 +125,26 @@ def test_groups_that_a_column_names_stay_groups() -> None:
     rule = fit_drift(samples(200, 1)[0], alone, chances, TREE, named_groups=True)
     assert "patients" in rule.cannot_test(rule.seen(*samples(60, 100)))
     assert rule_of(60).held.groups is not None
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.7, 5.0])
+def test_the_permutation_test_of_points_is_that_of_its_definition(apart: float) -> None:
+    """The share of partitions, the first included, whose energy distance is at least that of the samples."""
+    generator = torch.Generator().manual_seed(3)
+    first = torch.randn(9, 2, generator=generator, dtype=torch.float64)
+    second = torch.randn(14, 2, generator=generator, dtype=torch.float64) + apart
+    points = torch.cat([first, second])
+
+    def energy(rows: Tensor) -> float:
+        ours = torch.zeros(23, dtype=torch.bool)
+        ours[rows] = True
+        a, b = points[ours], points[~ours]
+        means = [torch.cdist(x, y).mean() for x, y in ((a, b), (a, a), (b, b))]
+        return float(2 * means[0] - means[1] - means[2])
+
+    observed, again = energy(torch.arange(9)), torch.Generator().manual_seed(5)
+    drawn = [energy(torch.randperm(23, generator=again)[:9]) for _ in range(_PERMUTATIONS)]
+    expected = (1 + sum(one >= observed - 1e-9 for one in drawn)) / (1 + _PERMUTATIONS)
+    found = _permutation_p(first, second, Euclidean(), torch.Generator().manual_seed(5))
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert (found <= 1 / (1 + _PERMUTATIONS)) == (apart == 5)
