@@ -36,10 +36,10 @@ class TaxonomyClassifier(
 ):
     """The ridge head of `labeltree.ridge` as a classifier and transformer of vectors.
 
-    Labels are names or paths of the taxonomy's nodes, or numbers of nodes, also as floats (3.0), which pandas
-    makes of them where some are missing. A label may be an inner node; None, NaN, NA and "" are missing, and
-    so is the node -1. A sample may have several labels: a list, tuple or set of them. Without a taxonomy,
-    labels that all contain "/" are paths of one, and others are classes that have nothing in common.
+    Labels are names or paths of the taxonomy's nodes, or numbers of nodes from 1, also as floats (3.0), which
+    pandas makes of them where some are missing. A label may be an inner node; None, NaN, NA and "" are
+    missing, and so is the node -1. A sample may have several labels: a list, tuple or set. Without a
+    taxonomy, labels that all contain "/" are paths of one, and others are classes with nothing in common.
 
     Args:
         taxonomy: a `Taxonomy`, the file of one, or None.
@@ -57,7 +57,8 @@ class TaxonomyClassifier(
         random_state: Of the folds: an integer, None or a generator of numpy.
 
     Attributes:
-        classes_: `(c,)` labels that are answered, as they were given where possible, else as paths.
+        classes_: `(c,)` labels that are answered, as they were given where possible, else as paths; sorted,
+            as scikit-learn's scores of probabilities take them.
         taxonomy_: The taxonomy.
         head_: The `TreeRidge`.
         fold_outputs_: What heads say of the training samples whose fold they have not seen.
@@ -135,7 +136,9 @@ class TaxonomyClassifier(
             self.cv_plus_ = fit_cv_plus(vectors, nodes, self.head_, **given) if self.guarantee else None
         except LabeltreeError as error:
             raise ValueError(str(error)) from error
-        self.classes_ = _names(self.head_.classes, nodes, labels, dtype, self.taxonomy_)
+        names = _names(self.head_.classes, nodes, labels, dtype, self.taxonomy_)
+        self._order = names.argsort(kind="stable")
+        self.classes_ = names[self._order]
         seen = self.fold_outputs_
         judged = self._class_nodes.judges(seen.labels)
         paths = find_paths(seen.probabilities[judged], self._class_nodes, "child")
@@ -194,12 +197,12 @@ class TaxonomyClassifier(
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities `(n, c)` of `classes_`, calibrated on the folds."""
         vectors = self._vectors(X)
-        return self.head_.probabilities(vectors).numpy()
+        return self.head_.probabilities(vectors).numpy()[:, self._order]
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Log-probabilities `(n, c)` of `classes_`; of two, the log-odds `(n,)` of the second."""
         vectors = self._vectors(X)
-        scores = self.head_.log_probabilities(vectors).numpy()
+        scores = self.head_.log_probabilities(vectors).numpy()[:, self._order]
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -258,9 +261,15 @@ class TaxonomyClassifier(
         numbers = [isinstance(label, int) and not isinstance(label, bool) for label in labels]
         given = list(zip(labels, numbers, strict=True))
         wrong = [label for label, number in given if number and not -1 <= label < taxonomy.num_nodes]
+        if any(number and label == 0 for label, number in given):
+            raise ValueError(
+                "label 0 is the root, which is no class: labels that are numbers are nodes of the taxonomy, "
+                "or -1 where missing. Where scikit-learn numbers the labels itself (cross_val_predict for "
+                "predict_proba, VotingClassifier), fit each fold or model yourself, or leave the taxonomy out"
+            )
         if wrong:
             raise ValueError(
-                f"label {wrong[0]} is not a node: labels that are numbers are nodes of the taxonomy, 0 to "
+                f"label {wrong[0]} is not a node: labels that are numbers are nodes of the taxonomy, 1 to "
                 f"{taxonomy.num_nodes - 1}, or -1 where missing; give names, or "
                 "taxonomy.nodes_of(names)[numbers]"
             )

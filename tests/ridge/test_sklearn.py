@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -49,6 +49,35 @@ def test_paths_names_and_nodes_are_labels() -> None:
     np.testing.assert_allclose(by_path.predict_proba(X), by_name.predict_proba(X))
     np.testing.assert_array_equal(by_path.predict_nodes(X), by_node.predict(X))
     assert (by_path.predict(X) == paths).mean() > 0.9
+
+
+@pytest.mark.parametrize("names", [["t", "x", "s", "a", "m"], ["a", "b", "c", "d", "e"]])
+def test_scores_of_probabilities_have_the_columns_that_scikit_learn_takes(names: list[str]) -> None:
+    """In the order of `classes_`, which is sorted, whatever order the taxonomy has."""
+    tree = Taxonomy.from_paths([("z", names[0]), ("z", names[1]), *[("y", name) for name in names[2:]]])
+    X, paths = samples(150, 0.4)
+    y = np.array(names)[np.unique(paths, return_inverse=True)[1]]
+    model = TaxonomyClassifier(tree).fit(X, y)
+    assert model.classes_.tolist() == sorted(names)
+    np.testing.assert_array_equal(model.classes_[model.predict_proba(X).argmax(1)], model.predict(X))
+    np.testing.assert_array_equal(model.classes_[model.decision_function(X).argmax(1)], model.predict(X))
+    nodes = [tree.path_name(int(node)).split("/")[-1] for node in model.predict_nodes(X)]
+    np.testing.assert_array_equal(nodes, model.predict(X))
+    assert cross_val_score(TaxonomyClassifier(tree), X, y, cv=3, scoring="neg_log_loss").min() > -0.3
+    assert cross_val_score(TaxonomyClassifier(tree), X, y, cv=3, scoring="roc_auc_ovr").min() > 0.98
+    two = np.isin(y, names[:2])
+    binary = TaxonomyClassifier(tree).fit(X[two], y[two])
+    np.testing.assert_array_equal(
+        binary.classes_[(binary.decision_function(X[two]) > 0).astype(int)], binary.predict(X[two])
+    )
+
+
+def test_labels_that_scikit_learn_has_numbered_are_no_nodes() -> None:
+    X, paths = samples(60, 0.4)
+    with pytest.raises(ValueError, match=r"label 0 is the root.*fit each fold or model yourself"):
+        cross_val_predict(TaxonomyClassifier(TREE), X, paths, cv=2, method="predict_proba")
+    alone = cross_val_predict(TaxonomyClassifier(), X, paths, cv=2, method="predict_proba")
+    assert (np.unique(paths)[alone.argmax(1)] == paths).mean() > 0.9
 
 
 def test_missing_and_coarse_labels() -> None:

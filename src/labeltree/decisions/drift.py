@@ -265,4 +265,4 @@ def _permutation_p(first: Tensor, second: Tensor, space: Geometry, draw: torch.G
     energy = 2 * between / (n * m) - within / n**2 - theirs / m**2
     # a permutation that gives the same partition ties with the first one up to rounding
     as_far = energy[1:] >= energy[0] - 1e-9 * energy.abs().max()
-    return float((1 + as_far.sum()) / (1 + _PERMUTATIONS))
+    return (1 + int(as_far.sum())) / (1 + _PERMUTATIONS)
