@@ -691,3 +691,43 @@ def test_questions_that_cannot_be_asked(clinic: EmbeddingTable, taxonomy: Taxono
         run("node-scores", clinic, taxonomy, questions=("asked=nobody",))
     with pytest.raises(ValueError, match="expected NAME=NODE"):
         run("node-scores", clinic, taxonomy, questions=("nobody",))
+
+
+@pytest.mark.parametrize("agree", [True, False])
+def test_a_patient_with_several_lesions_is_as_suspicious_as_the_worst(
+    taxonomy: Taxonomy, agree: bool
+) -> None:
+    """Truth and answer of a question are those of any sample, also where no patient has one diagnosis."""
+    dog, cat, moss, oak = taxonomy.encode(["dog", "cat", "moss", "oak"]).tolist()
+    kinds = [(moss, oak, oak), (dog, moss, oak), (moss, moss, oak), (cat, dog, moss)]
+    kinds += [(moss, moss, moss), (dog, dog, dog)] if agree else []
+    nodes = torch.tensor([kinds[patient % len(kinds)] for patient in range(120)]).reshape(-1)
+    side = np.array(["train", "val", "test"])[np.arange(120) // len(kinds) % 3]
+    table = EmbeddingTable(
+        tree_vectors(taxonomy, nodes, 5, 0.9, 3),
+        nodes,
+        split=np.repeat(side, 3),
+        groups=torch.arange(120).repeat_interleave(3),
+    )
+    result = run("node-scores", table, taxonomy, per="group", questions=("animals=animal",))
+    train, test = of_split(table, "train"), of_split(table, "test")
+    probe = fit_probe(table.embeddings[train], nodes[train], EvaluationSettings())
+    given = probe.probabilities(table.embeddings[test])
+    animals = torch.tensor(below(taxonomy, "animal"))
+    score = given.values[:, torch.isin(given.classes, animals)].sum(1).reshape(-1, 3).amax(1)
+    said = torch.isin(given.predicted, animals).reshape(-1, 3).any(1)
+    truth = torch.isin(nodes[test], animals).reshape(-1, 3).any(1)
+    found = {key.removeprefix("embeddings."): value for key, value in result.scores.items()}
+    assert found["animals.auroc"] == pytest.approx(roc_auc_score(truth, score), abs=1e-9)
+    assert found["animals.decision_sensitivity"] == pytest.approx(float(said[truth].double().mean()))
+    assert found["animals.decision_specificity"] == pytest.approx(float((~said)[~truth].double().mean()))
+    assert any("has the score of its most suspicious sample" in note for note in result.notes)
+    assert ("auroc" in found) == agree
+    assert (
+        any("Single nodes are not measured: no group of validation" in note for note in result.notes) != agree
+    )
+    if agree:
+        assert "embeddings.auroc" in run("node-scores", table, taxonomy, per="group").scores
+    else:
+        with pytest.raises(DataError, match="no group of validation samples has labels that agree"):
+            run("node-scores", table, taxonomy, per="group")

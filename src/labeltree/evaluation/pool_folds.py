@@ -174,6 +174,8 @@ def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]
         elif (role, metric) in reported or role == ANSWERS:
             method.scores.setdefault(role, {})[metric] = number.value
             method.intervals.setdefault(role, {})[metric] = number.low, number.high
+    for name, protocol in method.protocols.items():
+        protocol.notes.extend(_say_missing_folds(results, name))
     if "node-scores" in method.protocols:
         node_scores = method.protocols["node-scores"]
         node_scores.counts.update(_question_counts(results))
@@ -210,6 +212,17 @@ def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]
         settings=settings,
         outcomes={first.name: pooled},
     )
+
+
+def _say_missing_folds(results: Sequence[EvaluationResult], protocol: str) -> list[str]:
+    """Which folds could not be measured by a protocol that others were, and why."""
+    parts = enumerate((each.main.protocols.get(protocol) for each in results), 1)
+    why = {number: part.refusal.rstrip(".") for number, part in parts if part is not None and part.refusal}
+    if not why or len(why) == len(results):
+        return []
+    which = f"{'fold' if len(why) == 1 else 'folds'} {say_list([str(number) for number in why])}"
+    reasons = say_list(list(dict.fromkeys(why.values())))
+    return [f"{which[0].upper()}{which[1:]} not measured, and not in these numbers: {reasons}."]
 
 
 def _question_counts(results: Sequence[EvaluationResult]) -> dict[str, int]:

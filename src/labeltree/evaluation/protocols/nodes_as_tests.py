@@ -92,8 +92,10 @@ class NodeScoresOptions:
         aggregation: How they are combined, see `labeltree.metrics.functional.group_probabilities`.
         questions: Named sets of nodes, each judged as one test: `malignant=skin/melanoma+skin/carcinoma`.
             A case is positive if its label lies at or below one of the nodes (of a group, any label), and is
-            left out if its label is too coarse to tell. Their scores come first, as `malignant.sensitivity`
-            and so on.
+            left out if its label is too coarse to tell. Where samples of one group differ in this, as
+            several lesions of a patient do, a group has the score of its most suspicious sample, and is
+            answered so if any of its samples is; else they are combined. Their scores come first, as
+            `malignant.sensitivity` and so on.
     """
 
     roles: tuple[str, ...] = (ANSWERS,)
@@ -200,6 +202,10 @@ def _validation(inputs: Inputs, notes: list[str]) -> tuple[Tensor, Tensor]:
     return learned[~torch.isin(learned, held_out)], held_out
 
 
+class _NoneAgree(DataError):
+    """No group has one diagnosis."""
+
+
 @dataclass(frozen=True)
 class _Cases:
     """Cases that are judged: samples, or groups of samples.
@@ -230,10 +236,13 @@ class _Cases:
         name: str,
         notes: list[str],
         asked: _Question | None = None,
+        *,
+        apart: bool = False,
     ) -> _Cases:
         """The groups of these samples as cases, without those whose labels contradict each other.
 
-        Of a question there is no contradiction: a group is positive if any of its samples is.
+        Of a question there is no contradiction: a group is positive if any of its samples is. With `apart`
+        its samples are not of one thing: it has the score of the most suspicious one.
         """
         judge, per, how = inputs.judging.judge, options.per, options.aggregation
         if self.target.ndim == 2:
@@ -242,16 +251,22 @@ class _Cases:
             )
         groups = torch.from_numpy(number_groups(inputs.table.units(per)[self.rows].numpy()))
         if asked is not None:
-            grouped = group_probabilities(self.values, groups, how)
-            first = _first_rows(self.rows, torch.unique(groups, return_inverse=True)[1], len(inputs.nodes))
+            place = torch.unique(groups, return_inverse=True)[1]
+            first = _first_rows(self.rows, place, len(inputs.nodes))
             target = asked.label_groups(self.target, groups, judge)
+            if apart:
+                suspicion = asked.scores(self.values)
+                top = _greatest(suspicion, place)
+                said = _greatest(suspicion + 2 * (asked.inside[self.predicted] == 1), place)
+                return _Cases(self.values[top], self.predicted[said], target, first)
+            grouped = group_probabilities(self.values, groups, how)
             return _Cases(grouped.probabilities, classes[grouped.columns], target, first)
         kept = ~in_conflict(self.target, groups, judge)
         left_out = len(torch.unique(groups[~kept]))
         if left_out:
             notes.append(f"{left_out} {name} {per}s have labels that contradict each other: left out.")
         if not bool(kept.any()):
-            raise DataError(f"no {per} of {name} samples has labels that agree with each other")
+            raise _NoneAgree(f"no {per} of {name} samples has labels that agree with each other")
         grouped = group_probabilities(self.values[kept], groups[kept], how)
         place = torch.unique(groups[kept], return_inverse=True)[1]
         first = _first_rows(self.rows[kept], place, len(inputs.nodes))
@@ -270,6 +285,14 @@ def _first_rows(rows: Tensor, place: Tensor, count: int) -> Tensor:
     return first.scatter_reduce_(0, place, rows, "amin")
 
 
+def _greatest(values: Tensor, place: Tensor) -> Tensor:
+    """The index of the greatest of the values `(n,)` at each place `(g,)`, of equal ones the first."""
+    order = torch.argsort(values, descending=True, stable=True)
+    order = order[torch.argsort(place[order], stable=True)]
+    sizes = torch.bincount(place)
+    return order[sizes.cumsum(0) - sizes]
+
+
 def _measure(
     answered: AnswerProbabilities,
     inputs: Inputs,
@@ -286,11 +309,18 @@ def _measure(
     held, test = samples = [
         _Cases.of(part, rows, given, inputs) for part in (slice(0, validated), slice(validated, None))
     ]
+    agreed = True
     if options.per != "sample":
-        held, test = (
-            cases.together(classes, inputs, options, name, notes)
-            for name, cases in (("validation", held), ("test", test))
-        )
+        try:
+            held, test = (
+                cases.together(classes, inputs, options, name, notes)
+                for name, cases in (("validation", held), ("test", test))
+            )
+        except _NoneAgree as error:
+            if not options.questions:
+                raise
+            notes.append(f"Single nodes are not measured: {error}.")
+            agreed = False
     elif not answered.by_probabilities and inputs.own_answers is not None:
         test = replace(test, predicted=inputs.judging.in_judge(inputs.own_answers.clamp_min(0)))
     asked = {}
@@ -298,12 +328,24 @@ def _measure(
         question = _Question.of(words, inputs, classes)
         cases = [held, test]
         if options.per != "sample":
-            cases = [part.together(classes, inputs, options, "", notes, question) for part in samples]
+            apart = [
+                question.divides(part.target, inputs.table.units(options.per)[part.rows]) for part in samples
+            ]
+            if several := sum(apart):
+                notes.append(_say_apart(question.name, several, options.per))
+            cases = [
+                part.together(classes, inputs, options, "", notes, question, apart=several > 0)
+                for part in samples
+            ]
         asked[question.name] = question.judge(cases[0], cases[1], inputs, options, answered, notes)
-    result, nodes = _judge(held, test, judge, classes, inputs, options)
+    left_out = 0
     if options.per != "sample":
         units = inputs.table.units(options.per)[samples[1].rows].numpy()
-        left_out = len(np.unique(number_groups(units))) - len(test.rows)
+        left_out = len(np.unique(number_groups(units))) - (len(test.rows) if agreed else 0)
+    if not agreed:
+        return asked, ProtocolResult("", counts={f"test {options.per}s {CONFLICTING}": left_out})
+    result, nodes = _judge(held, test, judge, classes, inputs, options)
+    if options.per != "sample":
         result.counts[f"test {options.per}s {CONFLICTING}"] = left_out
     ranked = ("auroc", "average_precision"), test.rows, test.values, test.target
     result.statistics.extend(ranking_statistic(*ranked, classes, nodes.told))
@@ -381,6 +423,14 @@ def _say_judged(answered: AnswerProbabilities, options: NodeScoresOptions) -> st
     )
 
 
+def _say_apart(name: str, several: int, per: str) -> str:
+    """How groups are judged whose samples differ in the answer to a question."""
+    return (
+        f"{name}: samples of one {per} differ in it ({several} of the {per}s): a {per} has the score of its "
+        "most suspicious sample, and is answered so if any of its samples is."
+    )
+
+
 def _without_interval(result: ProtocolResult) -> str:
     """The rates of the decision, and AUROC, that have a value and no interval, in words."""
     named = {**{f"decision_{name}": metric_name(name) for name in RATES[:4]}, "auroc": "AUROC"}
@@ -426,6 +476,16 @@ class _Question:
         start, end = torch.arange(tree.num_nodes), tree.subtree_end
         inside = (ends[end] - ends[start]) / (count[end] - count[start])
         return cls(name.strip(), inside, inside[classes] == 1)
+
+    def scores(self, values: Tensor) -> Tensor:
+        """The probability `(m,)` of the set, of those of the classes `(m, c)`."""
+        return values[:, self.of_classes].sum(1)
+
+    def divides(self, target: Tensor, units: Tensor) -> int:
+        """How many groups have samples in the set and samples outside."""
+        inside = self.inside[target.clamp_min(0)]
+        ones, others = ((target >= 0) & (units >= 0) & (inside == side) for side in (1, 0))
+        return int(torch.isin(torch.unique(units[ones]), units[others]).sum())
 
     def label_groups(self, target: Tensor, groups: Tensor, tree: AnyTaxonomy) -> Tensor:
         """The label `(g,)` of each group, the finest one; where labels contradict each other, what decides.
@@ -529,6 +589,6 @@ class _Question:
             positive, negative = positive.any(1), negative.all(1)
         known = given.any(1) if cases.target.ndim == 2 else given
         target = torch.where(positive, node, torch.where(negative & known, other, -1))
-        p = cases.values[:, self.of_classes].sum(1)
+        p = self.scores(cases.values)
         said = torch.where(self.inside[cases.predicted] == 1, node, other)
         return _Cases(torch.stack([p, 1 - p], 1).clamp(0, 1), said, target, cases.rows)
