@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ import torch
 from labelled_vectors import tree_vectors
 
 from labeltree.errors import DataError, TaxonomyError
-from labeltree.evaluation import EvaluationResult, EvaluationSettings, carry_over, evaluate
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, carry_over, evaluate, translate
 from labeltree.runs import EmbeddingTable
-from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyMapping, load_taxonomy
 from labeltree.taxonomy.versions.between_versions import LabelsOfBoth, VersionChange, mapping_digest
 
 OLD = Taxonomy.from_paths(
@@ -272,3 +273,32 @@ def test_labels_of_both_versions_are_read(change: VersionChange) -> None:
         reader.encode(["other"])
     with pytest.raises(TaxonomyError, match="not in the taxonomy"):
         NEW.find("dog")
+
+
+def _ontology(path: Path, terms: dict[int, tuple[str, list[int]]]) -> Path:
+    lines = ["format-version: 1.2"]
+    for number, (name, parents) in terms.items():
+        lines += [
+            "",
+            "[Term]",
+            f"id: FRU:{number}",
+            f"name: {name}",
+            *(f"is_a: FRU:{one}" for one in parents),
+        ]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_in_an_ontology_with_several_parents_the_id_counts_before_the_name(tmp_path: Path) -> None:
+    """A term was renamed, and a new one has its old name."""
+    fruit = {number: (name, [1]) for number, name in enumerate(["apple", "pear", "plum", "cherry"], 2)}
+    old = load_taxonomy(_ontology(tmp_path / "old.obo", {1: ("fruit", []), **fruit}))
+    stone = {5: ("sweet cherry", [1, 7]), 7: ("stone fruit", []), 8: ("cherry", [1])}
+    new = load_taxonomy(_ontology(tmp_path / "new.obo", {1: ("fruit", []), **fruit, **stone}))
+    assert isinstance(old, Taxonomy)
+    assert isinstance(new, TaxonomyDAG)
+    nodes = old.encode(["cherry", "plum", "cherry", None])
+    moved = translate(EmbeddingTable(torch.eye(4), nodes), old, new, "new.obo")
+    assert [new.names[node] if node >= 0 else None for node in moved.nodes.tolist()] == [
+        "sweet cherry", "plum", "sweet cherry", None
+    ]  # fmt: skip

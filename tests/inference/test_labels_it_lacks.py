@@ -59,7 +59,7 @@ def test_they_count_with_the_class_above_or_not_at_all(
 
 
 @pytest.mark.parametrize(
-    ("label", "rows"), [("Dog", [0]), ("plant/tree/dog", [0]), ("other/thing", list(range(30)))]
+    ("label", "rows"), [("plant/tree/dog", [0]), ("plant/tree/Dog", [0]), ("other/thing", list(range(30)))]
 )
 def test_refused_where_the_class_is_elsewhere_or_most_are_lacking(
     run: Path, tmp_path: Path, label: str, rows: list[int]
@@ -70,6 +70,23 @@ def test_refused_where_the_class_is_elsewhere_or_most_are_lacking(
     table.to_csv(tmp_path / "new.csv", index=False)
     with pytest.raises(TaxonomyError, match=r"not in the taxonomy.*without --labelled"):
         lt.predict(run, data=tmp_path / "new.csv", labelled=True)
+
+
+@pytest.mark.parametrize("label", ["Dog", "animal/Mammal/dog", "animal/mammal/DOG "])
+def test_case_is_no_other_class(
+    run: Path, tmp_path: Path, label: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = _draw(40, 2)
+    rows.loc[[0, 4], "label"] = label
+    rows.loc[9, "label"] = "animal/bird/owl"
+    rows.to_csv(tmp_path / "new.csv", index=False)
+    with caplog.at_level(logging.WARNING):
+        found = lt.predict(run, data=tmp_path / "new.csv", labelled=True)
+    assert found.labels is not None
+    named = [found.taxonomy.path_name(node) for node in found.labels.tolist()]
+    assert named[:9] == [*LABELS, *LABELS, LABELS[0]]
+    assert named[9] == "animal"
+    assert "labels are read without regard to case and blanks" in caplog.text
 
 
 def test_folders_name_all_that_are_lacking(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -21,7 +21,7 @@ from labeltree.cache import data_home, free_bytes, one_at_a_time
 from labeltree.errors import DataError, LabeltreeError
 from labeltree.offline import OFFLINE, offline
 
-__all__ = ["STORES", "is_remote", "local_copy"]
+__all__ = ["STORES", "check_place", "is_remote", "local_copy"]
 
 STORES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
 """The schemes of addresses, each with the package that reads it; only `s3` has been tried."""
@@ -36,6 +36,18 @@ def is_remote(place: str | Path) -> bool:
     return _address(place) is not None
 
 
+def check_place(place: object) -> None:
+    """Refuse an object, such as a data frame, where the place of a file is expected.
+
+    Raises:
+        DataError: If it is neither text nor a path.
+    """
+    if not isinstance(place, str | os.PathLike):
+        kind = type(place).__name__
+        write = "write it, as by frame.to_parquet('data.parquet'), and name the file"
+        raise DataError(f"data is of type {kind}, where the place of a folder or file is expected; {write}")
+
+
 def local_copy(place: str | Path) -> str:
     """A file, a folder or a pattern of shards on the disk: of an address, a copy in the cache folder.
 
@@ -47,10 +59,12 @@ def local_copy(place: str | Path) -> str:
         place: The address, such as `s3://bucket/train-{000..099}.tar`; what is no address is returned.
 
     Raises:
-        DataError: If the package of the store is not installed, there is no such file, the disk has no room,
-            the store refuses, or the address holds a password, which then is not shown.
+        DataError: If it is an object and no place, the package of the store is not installed, there is no
+            such file, the disk has no room, the store refuses, or the address holds a password, which then is
+            not shown.
         WriteError: If the cache folder cannot be written to.
     """
+    check_place(place)
     address = _address(place)
     if address is None:
         return str(place)

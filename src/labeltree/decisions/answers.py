@@ -176,6 +176,14 @@ def holds_truth(answers: Tensor, labels: Tensor, taxonomy: AnyTaxonomy) -> Tenso
     return taxonomy.lca(answers, labels) == answers
 
 
+def truth_told(answers: Tensor, labels: Tensor, taxonomy: AnyTaxonomy) -> list[bool | None]:
+    """Whether answers (n,) hold their labels (n,); None where a label lies above, and does not tell."""
+    common = taxonomy.lca(answers, labels)
+    told = (common == answers) | (common != labels)
+    held = zip((common == answers).tolist(), told.tolist(), strict=True)
+    return [holds if tells else None for holds, tells in held]
+
+
 def answer_scores(answers: Tensor, labels: Tensor, taxonomy: AnyTaxonomy) -> dict[str, float]:
     """Scores of answers, for samples whose label decides whether an answer is right (`ClassNodes.judges`).
 

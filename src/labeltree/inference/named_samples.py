@@ -35,7 +35,7 @@ from labeltree.data.object_stores import local_copy
 from labeltree.data.source import printable
 from labeltree.data.table_columns import settings_of_another
 from labeltree.data.vectors.mapped_vectors import VectorStore
-from labeltree.errors import DataError, TaxonomyError, UnknownLabelError
+from labeltree.errors import DataError, LabeltreeError, TaxonomyError, UnknownLabelError
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.reference import kept_digests
 from labeltree.preprocessing import Preprocessing
@@ -43,7 +43,7 @@ from labeltree.runs.sample_record import SampleRecord
 from labeltree.split_names import CALIB
 from labeltree.system_files import is_system_file
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
-from labeltree.taxonomy.naming import near_names
+from labeltree.taxonomy.naming import near_names, some
 from labeltree.taxonomy.placeholders import plain_name
 from labeltree.training.choosing.earlier_splits import start_records
 from labeltree.training.recipe import Recipe, TableRecipe
@@ -484,12 +484,19 @@ def _without_unknown_labels(
         raise refusal from error
     lacks = list(dict.fromkeys(_first_unknown(path, taxonomy) for path in cause.paths))
     known = {plain_name(name) for name in taxonomy.names}
-    if any(plain_name(name) in known for name in lacks):  # it is there, at another place
-        raise refusal from error
+    there = [name for name in lacks if plain_name(name) in known]  # in other case, or at another place
+    lacks = [name for name in lacks if name not in there]
     given = [missing] if isinstance(missing, str) else list(missing or ())
-    source = opened(missing_labels=[*given, *lacks])
+    try:
+        source = opened(missing_labels=[*given, *lacks], **({"names": "plain"} if there else {}))
+    except LabeltreeError:
+        raise refusal from error
+    if there:
+        _log.warning("labels are read without regard to case and blanks, such as %s", some(there, 3))
     counts = {name: source.missing_labels[name] for name in lacks}
     lost = sum(counts.values())
+    if not lost:
+        return source
     if lost > int((source.nodes >= 0).sum()):
         raise refusal from error
     listed = []

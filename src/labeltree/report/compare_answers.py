@@ -180,9 +180,9 @@ def raw_is_better(result: EvaluationResult, differences: Differences | None = No
                     words = _AS_WELL if apart is not None and apart.says == "chance" else words
                 return (
                     f"{name} alone {words} {theirs:.{_DIGITS}f} and {ours:.{_DIGITS}f}. "
-                    f"{_better_classifier(result.main, metric, theirs)}"
-                    f"Try more steps (more --epochs, a smaller --batch_size) or {other}; the "
-                    "guide 'When the model is no better than raw pixels' has more"
+                    f"Try {other}, or, of an objective that is trained in steps, more of them (more "
+                    "--epochs, a smaller --batch_size); the guide 'When the model is no better than raw "
+                    "pixels' has more"
                 )
     return ""
 
@@ -193,15 +193,3 @@ _BEATEN = (
     ("top1", "give more right answers than the model: top-1 accuracy"),
     ("hierarchical_f1", "keep closer to the tree than the model: hierarchical F1"),
 )
-
-
-def _better_classifier(main: MethodResult, metric: str, theirs: float) -> str:
-    """A sentence on another classifier of the model that is better than the raw samples; or nothing."""
-    scores = {
-        kind: replace(main, classifier=replace(main.classifier, name=kind)) for kind in CLASSIFIER_WORDS
-    }
-    scores_of = {kind: method.answer_score(metric) for kind, method in scores.items()}
-    best = max(scores_of, key=lambda kind: -1.0 if math.isnan(scores_of[kind]) else scores_of[kind])
-    if best == main.classifier.name or not scores_of[best] > theirs:
-        return ""
-    return f"Another classifier of the model has {scores_of[best]:.4f}: --classifier {best}. "

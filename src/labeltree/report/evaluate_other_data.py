@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import say_count
 from labeltree.data import Source
 from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import Classifiers
@@ -33,6 +34,7 @@ from labeltree.report.next_steps import predict_step
 from labeltree.report.pages.first_screen import promise_sentence
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.split_names import CALIB
+from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.versions.between_versions import check_version
 
 __all__ = ["evaluate_on_data"]
@@ -104,6 +106,7 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
             *filter(None, [lacks_groups(source, run, "intervals are too narrow")]),
             *_drifted(open_decider(here), theirs.rows(~seen)),
             *_seen_before(int(taught.sum()), int((later & ~taught).sum())),
+            *_shared_groups(known, theirs.rows(~seen)),
             *([] if bool(seen.all()) else filter(None, [promise_sentence(result)])),
         ]
         return replace(result.with_notes(said, data_notes(source)), cautions=[*said, *result.cautions])
@@ -282,6 +285,22 @@ def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
     return [
         "A two-sample test finds no difference from the held-out samples of the run "
         f"(p = {drift.p_value:.2f}, {drift.count} {drift.unit})."
+    ]
+
+
+def _shared_groups(known: EmbeddingTable, theirs: EmbeddingTable) -> list[str]:
+    """A note if new samples are of groups, such as patients, that samples of the run have by name."""
+    if known.group_names is None or theirs.group_names is None:
+        return []
+    shared = np.intersect1d(known.group_names, theirs.group_names)
+    shared = shared[shared != ""]
+    if not len(shared):
+        return []
+    groups, are = say_count(len(shared), "group", "groups"), "is" if len(shared) == 1 else "are"
+    return [
+        f"{groups} of these samples {are} named like groups of the run's own samples "
+        f"({some(shared.tolist(), 3)}): if they are the same, such as the same patients, numbers on them are "
+        "too good. Leave them out."
     ]
 
 

@@ -261,6 +261,10 @@ def _vectors(
             what, "Fill them, such as with the mean of the column", on_error, len(bad) == table.num_rows
         )
     rows = np.setdiff1d(np.arange(table.num_rows), bad)
+    unused, in_columns = UnusedRows.none(), np.array(given.store.bad_columns(bad), dtype=str)
+    for name in np.unique(in_columns).tolist():
+        why = "a number is missing or not finite"
+        unused += UnusedRows.because(bad[in_columns == name], [name or given.columns[0]], why)
     return TableSamples(
         rows,
         rows,
@@ -268,7 +272,7 @@ def _vectors(
         None,
         np.zeros(0, np.int64),
         notes=given.notes,
-        unused=UnusedRows.because(bad, list(given.columns[:1]), "a number is missing or not finite"),
+        unused=unused,
         vectors=given.store.take(rows),
         vector_columns=given.columns,
     )

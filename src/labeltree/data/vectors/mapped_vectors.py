@@ -112,6 +112,11 @@ class VectorStore:
             bad.append(rows[here])
         return np.concatenate([np.zeros(0, np.int64), *bad]), told
 
+    def bad_columns(self, rows: Array) -> list[str]:
+        """The name of the first column of each row whose number is not finite; "" where columns have none."""
+        bad = ~np.isfinite(self._load(rows))
+        return ["" if self.columns is None else self.columns[column] for column in bad.argmax(1).tolist()]
+
     def digests(self) -> Array:
         """Digests `(n, 16)` uint8 of the vectors, equal for equal numbers of whatever kind."""
         result = np.zeros((len(self), _DIGEST), np.uint8)

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from labeltree.decisions.answers import Answers, holds_truth
+from labeltree.decisions.answers import Answers, truth_told
 from labeltree.decisions.conformal import Promise, samples_needed
 from labeltree.decisions.rule import DecisionRule
 from labeltree.inference.answers.answer_table import NO_ANSWER, AnswerTable
@@ -65,8 +65,8 @@ def answer_rows(
         if labels is not None:
             known = int(labels[place]) >= 0
             row["label"] = taxonomy.path_name(int(labels[place])) if known else None
-            held = holds_truth(answers.nodes[place : place + 1], labels[place : place + 1], taxonomy)
-            row["holds"] = bool(held[0]) if known else None
+            held = truth_told(answers.nodes[place : place + 1], labels[place : place + 1], taxonomy)
+            row["holds"] = held[0] if known else None
         rows.append(row)
     return rows
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions import Answers
-from labeltree.decisions.answers import holds_truth
+from labeltree.decisions.answers import truth_told
 from labeltree.inference.bulk.job import BulkJob
 from labeltree.inference.bulk.likeness import PartDraw
 from labeltree.inference.decider import Decider
@@ -269,6 +269,6 @@ class AnswerRows:
         if both:
             answered = torch.tensor([columns["node"][place] for place in both])
             truth = torch.tensor([batch.nodes[place] for place in both])
-            held = holds_truth(answered, truth, self._decider.run.taxonomy).tolist()
+            held = truth_told(answered, truth, self._decider.run.taxonomy)
             for place, holds in zip(both, held, strict=True):
                 columns["holds"][place] = holds

@@ -65,14 +65,19 @@ def match_nodes(source: Graph, target: Graph) -> Matching:
 def match_labels(source: Graph, target: Graph) -> Matching:
     """Find the labels of samples in a taxonomy: as `match_nodes` does, and else by its further names.
 
-    These are the ids and synonyms of its nodes; a label is such a one by its path, or by a name that no other
-    node of its taxonomy has.
+    The ids of an ontology count first, as between versions: at a former name there may be another class now.
+    Further names are the ids and synonyms of its nodes; a label is such a one by its path, or by a name that
+    no other node of its taxonomy has.
 
     Args:
         source: The taxonomy of the labels, perhaps made of them, in which an id or a synonym is a node.
         target: The taxonomy in which they are looked for.
     """
-    matching = match_nodes(source, target)
+    places, _, ambiguous = _match(source, target)
+    if source.aliases and target.aliases:
+        for node, same in match_ids(source, target, places).items():
+            places[node] = same
+    matching = Matching(torch.tensor(places.tolist()), ambiguous)
     if not target.aliases:
         return matching
     count = Counter(source.names)
