@@ -48,3 +48,14 @@ def test_a_note_says_how_both_are_read(tmp_path: Path) -> None:
     ROWS.rename(columns={"title": "text"})[:1].to_csv(tmp_path / "rows.csv", index=False)
     notes = lt.open_data(tmp_path / "rows.csv").notes
     assert any("set --table.text_column '[text, description]'" in note for note in notes)
+
+
+def test_a_second_text_is_known_by_its_words_and_placeholders_are_left_out(tmp_path: Path) -> None:
+    rows = ROWS.assign(
+        **{"Product title": [f"{name} of a kind" for name in "abcd"], "description": ["n/a", "b c", "", "d"]}
+    )
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    notes = lt.open_data(tmp_path / "rows.csv", on_error="skip").notes
+    assert any("set --table.text_column '[description, Product title]'" in note for note in notes)
+    source = lt.open_data(tmp_path / "rows.csv", text_column=["description", "Product title"])
+    assert source.texts == ["a of a kind", "b c b of a kind", "c of a kind", "d d of a kind"]

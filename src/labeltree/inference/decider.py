@@ -85,6 +85,12 @@ class Decider:
     record: dict[str, Any]
     chosen: ChosenClassifier
 
+    def __repr__(self) -> str:
+        """What 'labeltree calibrate' prints: its samples, the calibration error by depth, and thresholds."""
+        from labeltree.inference.answers.format_answers import calibration_text
+
+        return calibration_text(self.rule, self.record, self.promise_samples.sentence).rstrip()
+
     @cached_property
     def digest(self) -> str:
         """A fingerprint of everything that answers depend on: weights, classifier, calibration, taxonomy."""

@@ -506,10 +506,10 @@ def _without_unknown_labels(
         listed.append(f"'{name}'{many}" + (f" (did you mean '{near[0]}'?)" if near else ""))
     more = [f"{len(listed) - _SHOWN} more"] if len(listed) > _SHOWN else []
     _log.warning(
-        "the taxonomy lacks the label of %s: %s. They count with the class above, if it is given, or as "
-        "unlabelled",
+        "the taxonomy lacks the label of %s: %s. %s with the class above, if it is given, or as unlabelled",
         say_count(lost, "sample", "samples"),
         say_list([*listed[:_SHOWN], *more]),
+        "It counts" if lost == 1 else "They count",
     )
     return source
 

@@ -23,7 +23,7 @@ from labeltree.data.images.encoded import ImageParts
 from labeltree.data.images.image_files import HOW_TO_SKIP, OnError
 from labeltree.data.shards.shard_table import ShardTable
 from labeltree.data.table_columns import Cells, DataTable
-from labeltree.data.tables.text_columns import find_text_column
+from labeltree.data.tables.text_columns import find_text_column, list_text_columns
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.data.vectors.choose_vectors import find_vectors
 from labeltree.data.vectors.mapped_vectors import VectorStore
@@ -31,6 +31,7 @@ from labeltree.data.vectors.read_vector_files import VectorTable
 from labeltree.errors import DataError
 from labeltree.taxonomy.column_names import IMAGES, SAMPLE_IDS, TEXTS, letters
 from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.placeholders import PLACEHOLDERS, plain_name
 
 __all__ = [
     "TableSamples",
@@ -217,8 +218,8 @@ def _join_cells(table: DataTable, columns: Sequence[str]) -> Cells:
 
 
 def join_texts(texts: Iterable[str | None]) -> str | None:
-    """The texts of a row as one; None if all are missing."""
-    return " ".join(filter(None, texts)) or None
+    """The texts of a row as one, without those for a missing text (`n/a`); None if all are missing."""
+    return " ".join(text for text in texts if text and plain_name(text) not in PLACEHOLDERS) or None
 
 
 def only_vectors(
@@ -344,6 +345,8 @@ def _also_possible(
     ):
         called = {*map(letters, usual)}
         others = [c for c in table.columns if letters(c) in called and c not in taken and c not in named]
+        if taken and option == "text_column":
+            others += list_text_columns(table, {*taken, *named, *others})
         for other in others:
             beside = f" --table.image_column {images[0]}" if images and option == "text_column" else ""
             if option == "text_column" and taken:

@@ -13,7 +13,7 @@ from labeltree.data.vectors.read_vector_files import VectorTable
 from labeltree.errors import DataError
 from labeltree.taxonomy.naming import some
 
-__all__ = ["find_text_column"]
+__all__ = ["find_text_column", "list_text_columns"]
 
 _TEXTUAL = frozenset(
     (
@@ -66,6 +66,14 @@ def find_text_column(table: DataTable, others: Collection[str] = ()) -> tuple[st
             f"--table.text_column {shlex.quote(named[0])}, or --table.vector_column with those of numbers"
         )
     return named[0], f"the texts are those of '{named[0]}', by its words; --table.text_column names others"
+
+
+def list_text_columns(table: DataTable, others: Collection[str]) -> list[str]:
+    """The columns of a table but these others that are named for texts and hold some."""
+    if isinstance(table, VectorTable | ShardTable):
+        return []
+    names = [name for name in table.columns if name not in others and _is_named_for_texts(name)]
+    return [name for name in names if _are_texts(table, name)]
 
 
 def _is_named_for_texts(column: str) -> bool:
