@@ -302,3 +302,19 @@ def test_in_an_ontology_with_several_parents_the_id_counts_before_the_name(tmp_p
     assert [new.names[node] if node >= 0 else None for node in moved.nodes.tolist()] == [
         "sweet cherry", "plum", "sweet cherry", None
     ]  # fmt: skip
+
+
+def test_a_name_of_two_classes_is_the_old_one_and_that_is_said() -> None:
+    old, new = (
+        Taxonomy.from_paths(["fruit/cherry", "fruit/plum"]),
+        Taxonomy.from_paths(["fruit/sweet cherry", "fruit/plum", "tomato/cherry"]),
+    )
+    there = {"/": "/", "fruit": "fruit", "fruit/cherry": "fruit/sweet cherry", "fruit/plum": "fruit/plum"}
+    places = [
+        [new.find(there[old.path_name(node) if node else "/"]) if node else 0] for node in range(len(old))
+    ]
+    labels = LabelsOfBoth(TaxonomyMapping(old, new, places))
+    nodes = labels.taxonomy.encode(["cherry", "plum", "tomato/cherry"]).tolist()
+    assert [new.path_name(node) for node in nodes] == ["fruit/sweet cherry", "fruit/plum", "tomato/cherry"]
+    assert labels.contested == {"cherry"}
+    assert labels.sentence().endswith("'cherry', another class in each version, are read as the old one's")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
@@ -37,6 +38,8 @@ from labeltree.taxonomy.versions.between_versions import (
 
 _PICKLES = (".pkl", ".pickle", ".joblib")
 __all__ = ["check_named", "data_exist", "open_source", "with_missing_labels"]
+
+_log = logging.getLogger("labeltree.data")
 
 
 def open_source(
@@ -256,6 +259,8 @@ def _open_both_versions(
         mapping = TaxonomyMapping.load(mapping, new=new)
     labels = LabelsOfBoth(mapping)
     source = open_source(spec, taxonomy=labels.taxonomy, **options)
+    if labels.contested:
+        _log.warning("%s: %s", spec, labels.sentence())
     nothing = source.nodes == 0
     if source.label_sets is not None:  # several labels that share nothing below the root are labels
         nothing &= source.label_sets[:, 1] < 0

@@ -27,6 +27,7 @@ from labeltree.decisions import (
 )
 from labeltree.decisions.answers import Descent
 from labeltree.decisions.answers_of_groups import GroupRule, fit_group_rule
+from labeltree.decisions.calibration_text import calibration_text
 from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import ClassScores, FittedScores, MergedScores
 from labeltree.decisions.drift import DriftRule, fit_drift
@@ -87,8 +88,6 @@ class Decider:
 
     def __repr__(self) -> str:
         """What 'labeltree calibrate' prints: its samples, the calibration error by depth, and thresholds."""
-        from labeltree.inference.answers.format_answers import calibration_text
-
         return calibration_text(self.rule, self.record, self.promise_samples.sentence).rstrip()
 
     @cached_property

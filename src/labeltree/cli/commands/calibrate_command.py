@@ -24,12 +24,11 @@ def run(arguments: list[str]) -> None:
     options = read_options(CalibrateOptions, parser.parse_args(arguments))
 
     from labeltree.api import calibrate
-    from labeltree.inference.answers.format_answers import calibration_text
     from labeltree.inference.run_classifiers import other_report
     from labeltree.runs import RunFolder
 
     decider = calibrate(options)
-    print(calibration_text(decider.rule, decider.record, decider.promise_samples.sentence), end="")
+    print(decider)
     folder = RunFolder(options.run)
     warning = other_report(folder.path, decider.chosen)
     if warning is not None:

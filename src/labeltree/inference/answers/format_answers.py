@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from labeltree.decisions.answers import Answers, truth_told
-from labeltree.decisions.conformal import Promise, samples_needed
-from labeltree.decisions.rule import DecisionRule
 from labeltree.inference.answers.answer_table import NO_ANSWER, AnswerTable
 from labeltree.options.choices import Format
-from labeltree.taxonomy import AnyTaxonomy, Taxonomy
-from labeltree.taxonomy.label_sets import shared_note
+from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = [
     "Format",
     "answer_cells",
     "answer_rows",
-    "calibration_text",
     "show_rows",
     "skipped_row",
 ]
@@ -102,36 +97,6 @@ def show_rows(rows: Sequence[dict[str, Any]], form: Format, about: Mapping[str, 
     if form == "csv":
         return AnswerTable(rows).text(about or {})
     return _aligned(rows)
-
-
-def calibration_text(rule: DecisionRule, record: Mapping[str, Any], rests_on: str) -> str:
-    """Summary of a calibration as text: its samples, the calibration error by depth, and thresholds."""
-    counts = ", ".join(f"{count} {name}" for name, count in rule.counts.items() if count)
-    lines = [
-        record["classifier_choice"]["sentence"],
-        record["calibration_check"]["sentence"],
-        f"{record['calibrated_on']}: {counts}",
-        rests_on,
-    ]
-    before, after = (record["calibration_by_depth"][name] for name in ("before", "after"))
-    lines += ["", f"{'depth':<8}{'accuracy':>10}{'error of p before':>20}{'after':>10}{'if perfect':>12}"]
-    chance = after.get("by_chance", [math.nan] * len(after["error"]))  # of versions that did not record it
-    columns = after["accuracy"], before["error"], after["error"], chance
-    for depth, values in enumerate(zip(*columns, strict=True), 1):
-        cells = ["–" if math.isnan(value) else f"{value:.4f}" for value in values]
-        lines.append(f"{depth:<8}{cells[0]:>10}{cells[1]:>20}{cells[2]:>10}{cells[3]:>12}")
-    if isinstance(rule.classes.taxonomy, Taxonomy):
-        lines += shared_note(
-            rule.classes.nodes, rule.classes.taxonomy, what="accuracy and the error of probabilities"
-        )
-    lines += ["", "a node is answered if its probability exceeds"]
-    counted = "samples" if rule.fitted.groups is None else "groups"
-    for coverage in (0.8, 0.9, 0.95, 0.99):
-        promise = Promise(coverage)
-        enough = rule.fitted.num_groups >= samples_needed(promise)
-        at = f"{float(rule.bars(promise)[0]):.4f}" if enough else f"needs {samples_needed(promise)} {counted}"
-        lines.append(f"  {at} for a coverage of {coverage:g}")
-    return "\n".join(lines) + "\n"
 
 
 def answer_cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:

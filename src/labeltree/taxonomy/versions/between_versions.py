@@ -13,7 +13,7 @@ from labeltree.errors import typed
 from labeltree.lazy import torch
 from labeltree.taxonomy.check_nodes import moved_nodes
 from labeltree.taxonomy.label_index import Label, LabelIndex
-from labeltree.taxonomy.naming import join_path
+from labeltree.taxonomy.naming import join_path, some
 from labeltree.taxonomy.tree import Taxonomy
 from labeltree.taxonomy.versions.taxonomy_mapping import TaxonomyMapping
 
@@ -215,6 +215,7 @@ class LabelsOfBoth(LabelIndex):
     Attributes:
         mapped: The labels of the old taxonomy that were looked up.
         taken: Those that only the new one has.
+        contested: Those that both have, each for another class: the old one's counts.
         taxonomy: The new taxonomy, whose `find` and `encode` read labels of both.
     """
 
@@ -225,6 +226,7 @@ class LabelsOfBoth(LabelIndex):
         self._mapping, self._old, self._places = mapping, mapping.old, mapping.nodes.tolist()
         self.mapped: set[Label] = set()
         self.taken: set[Label] = set()
+        self.contested: set[Label] = set()
         self.taxonomy = new.reading(self)
 
     def candidates(self, label: Label) -> list[int]:
@@ -235,8 +237,10 @@ class LabelsOfBoth(LabelIndex):
     def _find(self, label: Label) -> int:
         node = super()._find(label)
         if node >= 0:
-            looked_up = self.mapped if self._old.candidates(label) else self.taken
-            looked_up.add(label if isinstance(label, str) else tuple(label))
+            key = label if isinstance(label, str) else tuple(label)
+            (self.mapped if self._old.candidates(label) else self.taken).add(key)
+            if key in self.mapped and (now := super().candidates(label)) and node not in now:
+                self.contested.add(key)
         return node
 
     def why_coarser(self, label: Label) -> str | None:
@@ -256,4 +260,11 @@ class LabelsOfBoth(LabelIndex):
         """How many labels were mapped, and how many taken as they are."""
         taken = f"; {len(self.taken):,} that only the new one has are taken as they are" if self.taken else ""
         count = f"{len(self.mapped):,} different labels"
-        return f"{count} of the old taxonomy are read on the new one by the mapping{taken}"
+        by = f"of the old taxonomy are read on the new one by the mapping{taken}{self._say_contested()}"
+        return f"{count} {by}"
+
+    def _say_contested(self) -> str:
+        if not self.contested:
+            return ""
+        names = some([name if isinstance(name, str) else join_path(name) for name in self.contested], 3)
+        return f"; {names}, another class in each version, are read as the old one's"
