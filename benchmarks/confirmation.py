@@ -414,14 +414,18 @@ def tables(work: Path) -> Iterator[str]:
         yield "| | " + " | ".join(COLUMNS) + " |"
         yield "|---|" + "---|" * len(COLUMNS)
         for method, rows in table.items():
+            # What answers has learned from fine labels, which such a method has not seen.
+            hidden = ("top1", "hierarchical_f1") if method.endswith("coarse labels") else ()
             cells = [
                 written(
-                    [row[column] for row in rows.values() if column in row], 1 if column == "CPU s" else 3
+                    [row[column] for row in rows.values() if column in row and column not in hidden],
+                    1 if column == "CPU s" else 3,
                 )
                 for column in COLUMNS
             ]
             yield f"| {method} | " + " | ".join(cells) + " |"
         yield ""
+        yield from described(table)
         for metric, beyond in zip(PRIMARY, (-MARGIN, 0.0), strict=True):
             both = sorted(table.get(CANDIDATE, {}).keys() & table.get(COMPARATOR, {}).keys())
             if len(both) < 2:
@@ -441,6 +445,28 @@ def tables(work: Path) -> Iterator[str]:
             + " | ".join([*cells, f"{holms:.4f}", "yes" if holms <= ALPHA else "no"])
             + " |"
         )
+
+
+def described(table: dict[str, dict[int, Row]]) -> Iterator[str]:
+    """How far the candidate is from every trained method, and coarse labels from no training: not tested."""
+    pairs = [(CANDIDATE, name) for name in (*TRAINED, *(f"{name} + posterior" for name in POSTERIOR))]
+    pairs = [pair for pair in pairs if not pair[1].endswith("coarse labels")]
+    pairs += [(name, "features") for name in TRAINED if name.endswith("coarse labels")]
+    metrics = ("hierarchical_f1", "recall_at_1", "map_at_r", "ahp")
+    yield "| difference, 95 % interval | " + " | ".join(metrics) + " |"
+    yield "|---|" + "---|" * len(metrics)
+    for one, other in pairs:
+        both = sorted(table.get(one, {}).keys() & table.get(other, {}).keys())
+        if len(both) < SPLITS:
+            continue
+        cells = []
+        for metric in metrics:
+            mean, error = paired([table[one][split][metric] - table[other][split][metric] for split in both])
+            half = stats.t.ppf(0.975, len(both) - 1) * error
+            hidden = one.endswith("coarse labels") and metric == "hierarchical_f1"
+            cells.append("–" if hidden else f"{mean:+.3f} ({mean - half:+.3f} to {mean + half:+.3f})")
+        yield f"| {one} − {other} | " + " | ".join(cells) + " |"
+    yield ""
 
 
 def simulate(repetitions: int) -> None:
