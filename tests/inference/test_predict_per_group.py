@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -180,3 +182,29 @@ def test_a_run_calibrated_elsewhere_answers_groups_as_there(home: Path, tmp_path
         lt.load(run).predict(data=home / "new.csv", per="group", coverage=0.7)
     assert main(["calibrate", str(run)]) == 0
     assert lt.load(run).decider.novelty is not None
+
+
+def test_groups_that_contradict_themselves_are_named_where_the_others_are_too_few(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    labels, centres = np.array(["benign/naevus", "malignant/melanoma"]), rng.normal(size=(2, 6)) * 2
+    rows = []
+    for patient in range(60):
+        for lesion in range(2):
+            kind = lesion if patient % 12 else 0  # both kinds, but for a few
+            vector = centres[kind] + rng.normal(size=6)
+            rows.append(
+                {
+                    "patient": f"p{patient}",
+                    "label": labels[kind],
+                    **{f"v{k}": x for k, x in enumerate(vector)},
+                }
+            )
+    pd.DataFrame(rows).to_csv(tmp_path / "own.csv", index=False)
+    table = {"group_column": "patient"}
+    run = lt.train(
+        tmp_path / "own.csv", out=tmp_path / "run", progress_bar=False, val=0.4, test=0.2, table=table
+    )
+    with pytest.raises(
+        DataError, match=r"calibration groups.*held-out groups have labels that contradict .* --per"
+    ):
+        lt.predict(run.path, data=tmp_path / "own.csv", per="group", coverage=0.9)

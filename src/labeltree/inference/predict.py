@@ -166,7 +166,17 @@ def answer_with(
         per = "group" if per in _group_columns(decider) else per
         options = replace(options, per=per)
         rule = decider.group_rule(per).rule
-    wanted = _asked(rule, decider, options, asked_of)
+    try:
+        wanted = _asked(rule, decider, options, asked_of)
+    except DataError as error:
+        conflicts = 0 if per is None else decider.group_rule(per).conflicts
+        if not conflicts:
+            raise
+        have = say_count(conflicts, "held-out group has", "held-out groups have")
+        raise DataError(
+            f"{error}. {have} labels that contradict each other, as several lesions of a patient may, and "
+            "cannot be counted: answer for smaller units, such as --per lesion"
+        ) from error
     price = wanted.price
     asked = asked_text(decider, wanted.words, options.unknown)
     if per is not None:
