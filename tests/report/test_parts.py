@@ -22,6 +22,7 @@ from labeltree.report.charts.bar_charts import (
     dot_chart,
     line_chart,
 )
+from labeltree.report.charts.figures import depth_figure
 from labeltree.report.charts.grid_charts import cell_chart
 from labeltree.report.charts.map_projection import Plane, draw_plane, project
 from labeltree.report.charts.node_names import NodeNames
@@ -393,3 +394,18 @@ def test_a_number_of_one_fold_has_no_spread() -> None:
     folds = [SimpleNamespace(main=method(value)) for value in (0.5, 0.7, nan)]
     table = _numbers(SimpleNamespace(main=method(0.6)), folds)  # type: ignore[arg-type]
     assert table.rows[0][2].text == "0.600 ± 0.141"
+
+
+def test_the_rows_of_the_chart_by_depth_say_groups_and_in_the_last_classes() -> None:
+    taxonomy = Taxonomy.from_paths(["a/x", "a/y", "b/z"])
+    method = SimpleNamespace(
+        representations={"features": SimpleNamespace(source="features")},
+        answer_by_depth=[0.9, 0.8],
+        by_depth={},
+        depth_intervals={},
+        classifier=SimpleNamespace(name="probe"),
+    )
+    result = SimpleNamespace(main=method, methods={"a run": method})
+    drawn = str(depth_figure(result, taxonomy, taxonomy.leaves)["chart"])  # type: ignore[arg-type]
+    assert "2 groups: a, b" in drawn
+    assert "3 classes: x, y, z" in drawn
