@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import sys
 from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any, get_args
 
-__all__ = ["check_between", "check_choice", "check_integer", "check_number"]
+__all__ = ["check_between", "check_choice", "check_integer", "check_number", "show_signature"]
 
 
 def check_choice(name: str, value: object, choices: Any) -> None:
@@ -68,3 +70,13 @@ def check_integer(name: str, value: object, least: int) -> None:
     """Raise a ValueError unless an argument of any type is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise ValueError(f"{name} is {value!r}; it must be an integer of at least {least}")
+
+
+def show_signature(cls: type) -> None:
+    """Let `inspect.signature` of a class be that of its `__init__`, where a `__new__` above it checks arguments.
+
+    Python before 3.11.4 takes the signature of that `__new__` if the class inherits its `__init__`.
+    """
+    if sys.version_info < (3, 11, 4):
+        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+        cls.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]

@@ -16,8 +16,8 @@ from labeltree.decisions import (
     fit_rule,
 )
 from labeltree.decisions.calibration_check import check_calibration
-from labeltree.decisions.calibration_text import calibration_text
 from labeltree.errors import TaxonomyError
+from labeltree.inference.calibration_text import calibration_text
 from labeltree.taxonomy import Taxonomy
 from sweeps import some_now
 

@@ -27,7 +27,6 @@ from labeltree.decisions import (
 )
 from labeltree.decisions.answers import Descent
 from labeltree.decisions.answers_of_groups import GroupRule, fit_group_rule
-from labeltree.decisions.calibration_text import calibration_text
 from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import ClassScores, FittedScores, MergedScores
 from labeltree.decisions.drift import DriftRule, fit_drift
@@ -40,6 +39,7 @@ from labeltree.decisions.promise_samples import (
 )
 from labeltree.decisions.rule import rule_to_dict
 from labeltree.errors import DataError, RunError, typed
+from labeltree.inference.calibration_text import calibration_text
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.public_settings import EXPORTED
 from labeltree.inference.reference import is_merged, load_calibration, load_reference

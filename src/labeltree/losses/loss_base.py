@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from labeltree.checks import show_signature
 from labeltree.geometry import Geometry
 from labeltree.losses.batch import describe
 from labeltree.losses.ranks_agree import watch_parameters
@@ -47,6 +48,10 @@ class Loss(nn.Module):
 
     label_sets: LabelSets | None = None
     reads_names: bool = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        show_signature(cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Raise an error if the first argument is a taxonomy where a number belongs, or the reverse."""

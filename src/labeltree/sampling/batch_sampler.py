@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import distributed
 from torch.utils.data import Sampler
 
+from labeltree.checks import show_signature
+
 __all__ = ["BatchSampler", "IntArray", "RandomBatchSampler"]
 
 IntArray = NDArray[np.int64]
@@ -45,6 +47,10 @@ class BatchSampler(Sampler[list[int]], ABC):
     Raises:
         ValueError: For an invalid argument, or if there are too few samples for one batch.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        show_signature(cls)
 
     def __new__(cls, *args: Any, **_: Any) -> Self:
         """Raise an error if Lightning tries to rebuild the sampler to divide the samples itself."""
