@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import sys
 from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any, get_args
@@ -73,10 +72,6 @@ def check_integer(name: str, value: object, least: int) -> None:
 
 
 def show_signature(cls: type) -> None:
-    """Let `inspect.signature` of a class be that of its `__init__`, where a `__new__` above it checks arguments.
-
-    Python before 3.11.4 takes the signature of that `__new__` if the class inherits its `__init__`.
-    """
-    if sys.version_info < (3, 11, 4):
-        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
-        cls.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+    """Let `inspect.signature` of a class be that of its `__init__`, which a `__new__` above it hides."""
+    signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+    cls.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]

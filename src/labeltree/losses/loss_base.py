@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterable
 from numbers import Real
 from typing import Any, Literal, Self
@@ -51,7 +52,8 @@ class Loss(nn.Module):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        show_signature(cls)
+        if sys.version_info < (3, 11, 4):  # which has `__new__` hide an `__init__` that is inherited
+            show_signature(cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Raise an error if the first argument is a taxonomy where a number belongs, or the reverse."""
