@@ -120,7 +120,7 @@ def test_predict_takes_either(run, table):
 
 def test_evaluation_searches_both_ways_by_depth(run, capsys):
     main(["evaluate", str(run.path), "--protocols", "image-text"])
-    assert "recall@1, image to text" in capsys.readouterr().out
+    assert "recall@1, image_to_text" in capsys.readouterr().out
     metrics = json.loads(RunFolder(run.path).metrics.read_text("utf-8"))
     own = next(iter(metrics["methods"].values()))["protocols"]["image-text"]
     assert 0 <= own["scores"]["text_to_image.own@10"] <= 1
