@@ -63,7 +63,8 @@ class OtherLabelsError(DataError):
         self.differ = f"{labels} in '{names[1]}' than in '{names[0]}', {one}{example}"
         super().__init__(
             f"{self.differ}: these are not the same samples, or not as labelled; compare runs on the same "
-            "labels"
+            "labels (if corrections are the difference, 'labeltree evaluate RUN --corrections FILE' has the "
+            "other run judged by them)"
         )
 
 
@@ -110,7 +111,7 @@ def common_samples(
     for (name, run), place in zip(runs, places, strict=True):
         different = np.flatnonzero(run.nodes[place] != reference)
         if len(different):
-            example = f"instance {shared[int(different[0])][0]}"
+            example = f"sample number {shared[int(different[0])][0]}"
             if run.ids is not None:
                 example = f"sample '{run.ids[place[different[0]]]}'"
             raise OtherLabelsError((first_name, name), len(different), example)
