@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from labeltree.data.table_columns import DataTable
 from labeltree.taxonomy.ranks import term_of
 
-__all__ = ["NO_COLUMN", "UNNAMED_ROLES", "find_role", "named_columns", "note_usual_columns"]
+__all__ = ["NO_COLUMN", "UNNAMED_ROLES", "find_role", "list_columns", "named_columns", "note_usual_columns"]
 
 NO_COLUMN = "none"
 """As `group_column`, `split_column` or `id_column`: no column, not even that of the usual name."""
@@ -20,6 +20,11 @@ _SAID = {
     "split_column": "'{}' says the split of each row",
     "id_column": "'{}' names the samples",
 }
+
+
+def list_columns(columns: Sequence[str] | str | None) -> list[str]:
+    """The columns that a setting names: one, several or none."""
+    return [columns] if isinstance(columns, str) else list(columns or ())
 
 
 def named_columns(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from labeltree.data.column_roles import list_columns
 from labeltree.data.folders import left_out, walk_images
 from labeltree.data.image_rules import FileNames, ImageRule, is_url, list_files
 from labeltree.data.images.decode import decode
@@ -132,7 +133,7 @@ def stream_samples(
     """
     path = Path(str(spec)).expanduser()
     shards = find_shards(spec, image_column)
-    texts = [text_column] if isinstance(text_column, str) else list(text_column or ())
+    texts = list_columns(text_column)
     if shards is not None and shards.kind == "tar":
         samples = _stream_tars(shards, image_column, texts, fields, on_error)
     elif shards is not None:

@@ -179,9 +179,9 @@ def holds_truth(answers: Tensor, labels: Tensor, taxonomy: AnyTaxonomy) -> Tenso
 def truth_told(answers: Tensor, labels: Tensor, taxonomy: AnyTaxonomy) -> list[bool | None]:
     """Whether answers (n,) hold their labels (n,); None where a label lies above, and does not tell."""
     common = taxonomy.lca(answers, labels)
-    told = (common == answers) | (common != labels)
-    held = zip((common == answers).tolist(), told.tolist(), strict=True)
-    return [holds if tells else None for holds, tells in held]
+    above = (common == labels) & (labels != answers)
+    held = zip((common == answers).tolist(), above.tolist(), strict=True)
+    return [None if is_above else holds for holds, is_above in held]
 
 
 def answer_scores(answers: Tensor, labels: Tensor, taxonomy: AnyTaxonomy) -> dict[str, float]:

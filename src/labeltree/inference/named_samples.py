@@ -268,7 +268,7 @@ def open_vectors(run: TrainedRun, vectors: np.ndarray[Any, Any]) -> NamedSamples
     _check_modality(run, "vector", "vectors")
     store = VectorStore(vectors, "the array of vectors")
     check_width(run, store)
-    bad, told = store.bad_rows()
+    bad, _, told = store.bad_rows()
     names = [f"vector {row}" for row in range(len(store))]
     reasons = dict.fromkeys(bad.tolist(), "a number is missing or not finite")
     if len(bad) == 1:
@@ -516,11 +516,8 @@ def _without_unknown_labels(
 
 def _first_unknown(path: tuple[str, ...], taxonomy: Taxonomy) -> str:
     """The first name of a path that is no child of those before it."""
-    return next(
-        name
-        for depth, name in enumerate(path, 1)
-        if taxonomy.follow(path[:depth]) is None or depth == len(path)
-    )
+    known = next(depth for depth in range(len(path) - 1, -1, -1) if taxonomy.follow(path[:depth]) is not None)
+    return path[known]
 
 
 def seen_in_training(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:

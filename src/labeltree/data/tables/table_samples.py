@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from labeltree.data.biology.darwin_core_archive import IMAGE_PREFIX
+from labeltree.data.column_roles import list_columns
 from labeltree.data.image_rules import ImageRule, RowImages, images_by_rule, is_url
 from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.encoded import ImageParts
@@ -110,7 +111,7 @@ def find_samples(
     others: Collection[str] = (),
     named: Collection[str] = (),
 ) -> TableSamples:
-    """The samples of a table; a row with several images gives several samples, one with several texts a text.
+    """The samples of a table: each image of a row is one; several texts of a row are one text.
 
     With `either`, both images and texts are read, and a row may lack one of them. Vectors are read if
     `vector_column` names them, or the table has neither images nor texts; `others` are columns with
@@ -137,8 +138,7 @@ def find_samples(
         if image_column is not None:
             raise DataError("image_column and image_name both say which images are read; leave one out")
         images: list[str] = []
-        columns = [text_column] if isinstance(text_column, str) else text_column or ()
-        texts_of = [table.find(column) for column in columns]
+        texts_of = [table.find(column) for column in list_columns(text_column)]
         where = table.path.parent if folder is None else Path(folder).expanduser()
         by_rule = images_by_rule(table, where, ImageRule(rule))
         unused = by_rule.unused
@@ -254,7 +254,7 @@ def _vectors(
             f"name one as image_column or text_column, or numbers as vector_column{_image_hint(table)}"
             f"{_also_named(table, others)}"
         )
-    bad, told = given.store.bad_rows(table.place)
+    bad, columns, told = given.store.bad_rows(table.place)
     if len(bad):
         count = f"{len(bad):,} of {table.num_rows:,} rows"
         what = f"{table}, {count} have a number that is missing or not finite: {told}"
@@ -262,10 +262,10 @@ def _vectors(
             what, "Fill them, such as with the mean of the column", on_error, len(bad) == table.num_rows
         )
     rows = np.setdiff1d(np.arange(table.num_rows), bad)
-    unused, in_columns = UnusedRows.none(), np.array(given.store.bad_columns(bad), dtype=str)
-    for name in np.unique(in_columns).tolist():
-        why = "a number is missing or not finite"
-        unused += UnusedRows.because(bad[in_columns == name], [name or given.columns[0]], why)
+    unused, names = UnusedRows.none(), given.store.columns
+    for column in np.unique(columns).tolist():
+        name = given.columns[0] if names is None else names[column]
+        unused += UnusedRows.because(bad[columns == column], [name], "a number is missing or not finite")
     return TableSamples(
         rows,
         rows,
@@ -407,9 +407,9 @@ def sample_columns(
                 f"{', '.join(table.columns)}: "
                 f"name one as image_column or text_column{_image_hint(table)}{_also_named(table, named)}"
             )
-    images = [image_column] if isinstance(image_column, str) else list(image_column or ())
-    texts = [text_column] if isinstance(text_column, str) else list(text_column or ())
-    return [table.find(column) for column in images], [table.find(column) for column in texts]
+    given = list_columns(image_column), list_columns(text_column)
+    images, texts = ([table.find(column) for column in columns] for columns in given)
+    return images, texts
 
 
 def _also_named(table: DataTable, named: Collection[str]) -> str:

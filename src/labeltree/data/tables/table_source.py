@@ -15,6 +15,7 @@ from labeltree.data.column_roles import (
     NO_COLUMN,
     UNNAMED_ROLES,
     find_role,
+    list_columns,
     named_columns,
     note_usual_columns,
 )
@@ -315,7 +316,7 @@ def open_data_table(
     """Open a table that has been read; for the arguments and errors see `open_table`."""
     if not table.num_rows:
         raise DataError(f"{table} has no rows")
-    table, filled = fill_columns(table, _listed(fill_down))
+    table, filled = fill_columns(table, list_columns(fill_down))
     evidence, whole, of_samples = evidence or LabelEvidence(), table, None
     if evidence.vote_columns and label_columns:
         check_columns(evidence.columns(table), label_columns)
@@ -357,9 +358,9 @@ def open_data_table(
         "vectors": samples.vector_columns,
         "texts": samples.text_columns,
         "groups": find_role(table, group_column, "group", named),
-        "split": find_role(table, split_column, "split", {*named, *_listed(group_column)}),
-        "aspects": tuple(table.find(column) for column in _listed(aspect_columns)),
-        "kept": _columns_to_keep(table, _listed(keep_columns)),
+        "split": find_role(table, split_column, "split", {*named, *list_columns(group_column)}),
+        "aspects": tuple(table.find(column) for column in list_columns(aspect_columns)),
+        "kept": _columns_to_keep(table, list_columns(keep_columns)),
     }
     columns_of_labels, given = LabelColumns([]), dict[str, tuple[str, ...]]()
     if taxonomy is not None and label_columns is not None and not len(label_columns):
@@ -368,7 +369,7 @@ def open_data_table(
         given = evidence.columns(whole)
         check_columns({**taken, **given}, label_columns)
         others = {column for columns in (*taken.values(), *given.values()) for column in columns}
-        others -= set(taken["kept"]) & set(_listed(label_columns))
+        others -= set(taken["kept"]) & set(list_columns(label_columns))
         if evidence.vote_columns:
             columns_of_labels = LabelColumns(list(given["votes"]))
         else:
@@ -682,7 +683,7 @@ def labels_by_settings(
         DataError: As for `open_table`.
         TaxonomyError: If the labels do not form a tree.
     """
-    whole, filled = fill_columns(DataTable.read(path, encoding, sheet), _listed(fill_down))
+    whole, filled = fill_columns(DataTable.read(path, encoding, sheet), list_columns(fill_down))
     evidence = evidence or LabelEvidence()
     votes = evidence.columns(whole).get("votes", ())
     rows = None if evidence.sample_column is None else SampleRows(whole, evidence.sample_column)
@@ -742,10 +743,6 @@ def _labels_of(
 
 def _vectors_of(table: DataTable) -> TableVectors | None:
     return find_vectors(table, None, _named([*usual_label_columns(table), *UNNAMED_ROLES]))
-
-
-def _listed(columns: Sequence[str] | str | None) -> Sequence[str]:
-    return [columns] if isinstance(columns, str) else columns or ()
 
 
 def _columns_to_keep(table: DataTable, names: Sequence[str]) -> tuple[str, ...]:

@@ -91,31 +91,29 @@ class VectorStore:
         with np.errstate(over="ignore"):  # told by `bad_rows`
             return np.asarray(self._array[at], np.float32, order="C")
 
-    def bad_rows(self, place: Callable[[int], str] | None = None) -> tuple[Array, str]:
-        """The rows with a number that is not finite, `(m,)`, and a clause on the first of them.
+    def bad_rows(self, place: Callable[[int], str] | None = None) -> tuple[Array, Array, str]:
+        """The rows with a number that is not finite, `(m,)`.
+
+        With the first such column of each, `(m,)`, and a clause on the first row.
 
         Args:
             place: Says where a row stands; None = rows are counted from 1.
         """
-        bad, told = [], ""
+        bad, columns, told = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], ""
         for rows in self._parts():
             part = self._load(rows)
             fine = np.isfinite(part)
             here = np.flatnonzero(~fine.all(1))
             if len(here) and not told:
-                column = int(np.flatnonzero(~fine[here[0]])[0])
+                column = int(fine[here[0]].argmin())
                 at = rows[here[0]] if self._rows is None else self._rows[rows[here[0]]]
                 raw = self._array[at, column]
                 size = ", too large for 32 bits" if np.isfinite(raw) else ""
                 name = f"column {column + 1}" if self.columns is None else f"'{self.columns[column]}'"
                 told = f"{f'row {at + 1}' if place is None else place(at)} has {raw}{size} in {name}"
             bad.append(rows[here])
-        return np.concatenate([np.zeros(0, np.int64), *bad]), told
-
-    def bad_columns(self, rows: Array) -> list[str]:
-        """The name of the first column of each row whose number is not finite; "" where columns have none."""
-        bad = ~np.isfinite(self._load(rows))
-        return ["" if self.columns is None else self.columns[column] for column in bad.argmax(1).tolist()]
+            columns.append(fine[here].argmin(1))
+        return np.concatenate(bad), np.concatenate(columns), told
 
     def digests(self) -> Array:
         """Digests `(n, 16)` uint8 of the vectors, equal for equal numbers of whatever kind."""

@@ -338,15 +338,14 @@ def _measure(
                 for part in samples
             ]
         asked[question.name] = question.judge(cases[0], cases[1], inputs, options, answered, notes)
-    left_out = 0
+    counts = {}
     if options.per != "sample":
-        units = inputs.table.units(options.per)[samples[1].rows].numpy()
-        left_out = len(np.unique(number_groups(units))) - (len(test.rows) if agreed else 0)
+        units = number_groups(inputs.table.units(options.per)[samples[1].rows].numpy())
+        counts[f"test {options.per}s {CONFLICTING}"] = len(np.unique(units)) - agreed * len(test.rows)
     if not agreed:
-        return asked, ProtocolResult("", counts={f"test {options.per}s {CONFLICTING}": left_out})
+        return asked, ProtocolResult("", counts=counts)
     result, nodes = _judge(held, test, judge, classes, inputs, options)
-    if options.per != "sample":
-        result.counts[f"test {options.per}s {CONFLICTING}"] = left_out
+    result.counts.update(counts)
     ranked = ("auroc", "average_precision"), test.rows, test.values, test.target
     result.statistics.extend(ranking_statistic(*ranked, classes, nodes.told))
     if not result.statistics and TOO_MANY_NOTE not in notes:
@@ -426,7 +425,7 @@ def _say_judged(answered: AnswerProbabilities, options: NodeScoresOptions) -> st
 def _say_apart(name: str, several: int, per: str) -> str:
     """How groups are judged whose samples differ in the answer to a question."""
     return (
-        f"{name}: samples of one {per} differ in it ({several} of the {per}s): a {per} has the score of its "
+        f"{name}: the samples of {say_count(several, per)} differ in it: every {per} has the score of its "
         "most suspicious sample, and is answered so if any of its samples is."
     )
 

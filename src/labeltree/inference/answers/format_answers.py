@@ -40,6 +40,7 @@ def answer_rows(
         labels: (n,) true nodes, -1 where missing; adds the keys `label` and `holds`.
     """
     rows: list[dict[str, Any]] = []
+    held = [] if labels is None else truth_told(answers.nodes, labels.clamp_min(0), taxonomy)
     for place, sample in enumerate(samples):
         row: dict[str, Any] = {
             "sample": sample,
@@ -60,8 +61,7 @@ def answer_rows(
         if labels is not None:
             known = int(labels[place]) >= 0
             row["label"] = taxonomy.path_name(int(labels[place])) if known else None
-            held = truth_told(answers.nodes[place : place + 1], labels[place : place + 1], taxonomy)
-            row["holds"] = held[0] if known else None
+            row["holds"] = held[place] if known else None
         rows.append(row)
     return rows
 
