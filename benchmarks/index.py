@@ -1,6 +1,6 @@
 """The index at a million vectors of 256 dimensions: build, size, latency, recall, filters.
 
-    python benchmarks/index.py [--short] [--embeddings FILE.npz]
+    python benchmarks/index.py [--short] [--embeddings FILE.npz] [--kinds 2000] [--rows 10000000 --dim 128]
 
 Three kinds of vectors: 2,000 clusters and 50,000 clusters (unit centres plus noise of length 1, so that the
 ten nearest lie among rows that are nearly as near), and real embeddings: rows of a file drawn with
@@ -140,13 +140,21 @@ def one_kind(vectors: Array, parts: Array, queries: Array) -> tuple[list[Any], l
     return built, asked, figures
 
 
-def measure(size: Size, embeddings: str | None = None, kinds: str | None = None) -> Results:
+def measure(
+    size: Size,
+    embeddings: str | None = None,
+    kinds: str | None = None,
+    rows: str | None = None,
+    dim: str | None = None,
+) -> Results:
     """All kinds of vectors at one size, or some."""
-    n = choose(size, full=1_000_000, short=100_000, tiny=2_000)
-    dim = choose(size, full=256, short=256, tiny=16)
+    n = int(rows or choose(size, full=1_000_000, short=100_000, tiny=2_000))
+    width = int(dim or choose(size, full=256, short=256, tiny=16))
     held_out = choose(size, full=200, short=200, tiny=20)
     counts = choose(size, full=(2_000, 50_000), short=(2_000, 50_000), tiny=(20, 100))
-    made = {f"{count:,} clusters": lambda count=count: clusters(n + held_out, dim, count) for count in counts}
+    made = {
+        f"{count:,} clusters": lambda count=count: clusters(n + held_out, width, count) for count in counts
+    }
     if embeddings is not None:
         made["real, with noise"] = lambda: real(n + held_out, embeddings)
     if kinds is not None:
@@ -190,5 +198,7 @@ if __name__ == "__main__":
         {
             "embeddings": "an embeddings table, for the third kind",
             "kinds": "which, such as 2000+real; else all",
+            "rows": "how many",
+            "dim": "of how many dimensions; those of a file stay as they are",
         },
     )

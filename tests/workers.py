@@ -5,6 +5,9 @@ tests when it has finished one. Its fork server (see `forked`) is forked from it
 A process that ends by a signal fails the test that it was in, and another takes its place.
 """
 
+import contextlib
+import gc
+import importlib
 import os
 import signal
 import sys
@@ -42,11 +45,30 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         torch.set_num_threads(before)
 
 
+# Of several seconds each, and used by tests of several rooms, which every process would import for itself.
+_USED_LATE = ("timm", "sentence_transformers", "open_clip", "peft", "transformers.trainer", "qdrant_client")
+_MANY = 100  # files
+
+
+def _import_once() -> None:
+    """Import what most processes will use. W&B, which timm looks for, takes half of the time and is not."""
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if "wandb" not in sys.modules:
+            patch.setitem(sys.modules, "wandb", None)
+        for name in _USED_LATE:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     config = session.config
     if not config.option.workers or config.option.collectonly or session.testsfailed:
         return None
+    if len({item.path for item in session.items}) >= _MANY:
+        _import_once()
+        gc.freeze()
     if threads := threading.enumerate()[1:]:
         names = ", ".join(thread.name for thread in threads)
         raise pytest.UsageError(f"importing the tests started threads, which no forked process has: {names}")

@@ -11,8 +11,6 @@ from types import ModuleType
 
 import pytest
 
-from sweeps import long_unless
-
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
@@ -37,12 +35,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("tutorials")
 
 
-SHORT = ("03-your-own-embeddings",)
-
-
-@pytest.mark.parametrize(
-    "page", long_unless(PAGES, [page for page in PAGES if page.stem in SHORT]), ids=lambda page: page.stem
-)
+@pytest.mark.long
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_tutorial(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     differing, done = [], 0

@@ -538,6 +538,7 @@ def test_images_in_a_bare_environment(
     assert "predict.py: error: coverage 0.9999 needs at least 9999 calibration samples" in refused.stderr
 
 
+@pytest.mark.long
 def test_texts_in_a_bare_environment(bare_python: Path, texts: tuple[Path, Path]) -> None:
     run, folder = texts
     model = lt.load(run)

@@ -167,16 +167,16 @@ def test_evaluation_speaks_of_the_calibration_that_answers(home: Path, copied: C
     assert "validation samples" in before
     assert "'new'" not in before
     lt.calibrate(run, data=home / "new.csv")
+    answered = lt.load(run).predict(data=home / "third.csv", labelled=True)
+    assert answered.coverage is not None
     for where in ({"data": home / "third.csv"}, {}):
         said, scores, cautions = notes(**where)
+        if where:
+            assert scores["coverage_at_0.9"] == pytest.approx(answered.coverage.whole.share)
         assert "of 'new'." in said
         assert "Coverage is calibrated on" in said
         assert "are 30 labelled" not in said
         assert not any("calibrated or extended" in each for each in cautions)
-    said, scores, cautions = notes(data=home / "third.csv")
-    answered = lt.load(run).predict(data=home / "third.csv", labelled=True)
-    assert answered.coverage is not None
-    assert scores["coverage_at_0.9"] == pytest.approx(answered.coverage.whole.share), "as predict answers"
     said, scores, cautions = notes(data=home / "new.csv")
     assert any(
         each.startswith("120 of these samples are among those that the run was cal") for each in cautions

@@ -50,6 +50,7 @@ from labeltree.metrics import functional
 from labeltree.models import KeyQueue
 from labeltree.pairs import implementation
 from labeltree.pairs import pair_plan as plans
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -220,7 +221,7 @@ def test_where_length_matters_it_is_as_in_double_precision(name: str) -> None:
     assert ((gradient.double() - wide).norm(dim=1) <= share * wide.norm(dim=1) + 1e-7).all()
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf])  # a logit of −∞ means a probability of 0
+@pytest.mark.parametrize("bad", some_now([math.nan, math.inf]))  # a logit of −∞ means a probability of 0
 @each_way_of(*BY_DIRECTION, *BY_LENGTH, *OTHERS)
 def test_nan_gives_nan(name: str, bad: float) -> None:
     """Wherever it stands: also in a row without a label, of the root, or that meets no partner."""

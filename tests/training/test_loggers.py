@@ -131,6 +131,7 @@ def wandb_records(folder: Path) -> dict[str, list[dict[str, str]]]:
 
 
 @pytest.mark.slow  # a process of its own writes the files
+@pytest.mark.long
 @pytest.mark.usefixtures("wandb_offline")
 def test_wandb_goes_on_in_the_same_run_without_an_account(
     recipe_of: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

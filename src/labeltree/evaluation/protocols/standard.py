@@ -23,10 +23,10 @@ from labeltree.evaluation.search_and_answer_columns import Inputs, micro_f1_colu
 from labeltree.metrics.functional import (
     class_prototypes,
     consistency_by_depth,
-    cophenetic_correlation,
     pair_violations,
     parent_violations,
 )
+from labeltree.metrics.functional.distance_correlation import ClassPairs
 
 __all__ = ["own", "posterior", "probe", "retrieval", "violations"]
 
@@ -166,10 +166,11 @@ def _violations(inputs: Inputs, reading: Reading, *, intervals: bool = True) -> 
     labels = judging.in_judge(nodes[tested])
     pairs = pair_violations(points[tested], labels, judging.judge, geometry, **drawn, reduction="none")
 
+    classes = ClassPairs(judging.judge, **drawn)
+
     def correlation(rows: Tensor) -> float:
-        return float(
-            cophenetic_correlation(points[tested][rows], labels[rows], judging.judge, geometry, **drawn)
-        )
+        kept = rows[labels[rows] >= 0]
+        return float(classes.correlation(points[tested[kept]], labels[kept], geometry, "mean"))
 
     follows = correlation(torch.arange(len(tested)))
     without = inputs.number_without_blocks(tested, correlation) if intervals else None

@@ -17,7 +17,7 @@ from labeltree.metrics.metric_checks import (
 )
 from labeltree.taxonomy import AnyTaxonomy
 
-__all__ = ["cophenetic_correlation"]
+__all__ = ["ClassPairs", "cophenetic_correlation"]
 
 # a part of the pairs that stays in the cache
 _CHUNK_ELEMENTS = 2**18
@@ -76,27 +76,56 @@ def cophenetic_correlation(
     check_same_length("embeddings", embeddings, "nodes", nodes)
     check_positive("max_pairs", max_pairs)
     check_reduction(reduction)
-    labelled, geometry = nodes >= 0, as_geometry(geometry)
-    points = embeddings[labelled].detach().double()
-    classes, own = torch.unique(nodes[labelled].long(), return_inverse=True)
-    undefined = points.new_full((), torch.nan)
-    if len(classes) >= 3:
-        generator = torch.Generator().manual_seed(seed)
-        pairs = torch.stack(choose_pairs(len(classes), max_pairs, generator)).to(nodes.device)
-        apart = taxonomy.path_length(classes[pairs[0]], classes[pairs[1]]).double()
-        weights = torch.ones(len(points), dtype=torch.float64, device=points.device, requires_grad=True)
-        with torch.enable_grad():
+    labelled, pairs = nodes >= 0, ClassPairs(taxonomy, max_pairs, seed)
+    values = pairs.correlation(embeddings[labelled], nodes[labelled], as_geometry(geometry), reduction)
+    return values if reduction == "mean" else spread(values, labelled)
+
+
+class ClassPairs:
+    """The pairs of classes that CPCC compares; they are kept while samples have the same classes.
+
+    Args:
+        taxonomy: A tree or a DAG.
+        max_pairs: If there are more pairs of classes, this many are drawn at random.
+        seed: Seed of the random draw.
+    """
+
+    def __init__(self, taxonomy: AnyTaxonomy, max_pairs: int, seed: int) -> None:
+        self.taxonomy, self.max_pairs, self.seed = taxonomy, max_pairs, seed
+        self._classes = torch.zeros(0, dtype=torch.int64)
+        self._apart = (torch.zeros(2, 0, dtype=torch.int64), torch.zeros(0, dtype=torch.float64))
+
+    def correlation(self, points: Tensor, nodes: Tensor, geometry: Geometry, reduction: str) -> Tensor:
+        """`cophenetic_correlation` of points (n, d) with labels `nodes` (n,), none missing."""
+        points = points.detach().double()
+        classes, own = torch.unique(nodes.long(), return_inverse=True)
+        undefined = points.new_full(() if reduction == "mean" else (len(points),), torch.nan)
+        if len(classes) < 3:
+            return undefined
+        pairs, apart = self._measure(classes)
+        weights = None
+        if reduction != "mean":
+            weights = torch.ones(len(points), dtype=torch.float64, device=points.device, requires_grad=True)
+        with torch.set_grad_enabled(weights is not None):
             means = geometry.group_means(points, own, len(classes), weights=weights)
-        distance = _distances(means.detach(), pairs, geometry)
-        correlation, slope = _correlation(distance, apart)
-    if len(classes) < 3 or bool(correlation.isnan()):
-        return undefined if reduction == "mean" else spread(undefined.expand(len(points)), labelled)
-    if reduction == "mean":
-        return correlation
-    slopes = _gradient(means.detach(), pairs, geometry, slope)
-    with torch.enable_grad():
-        (influence,) = torch.autograd.grad((means * slopes).sum(), weights)
-    return spread(correlation + len(points) * influence, labelled)
+        correlation, slope = _correlation(_distances(means.detach(), pairs, geometry), apart)
+        if bool(correlation.isnan()):
+            return undefined
+        if weights is None:
+            return correlation
+        slopes = _gradient(means.detach(), pairs, geometry, slope)
+        with torch.enable_grad():
+            (influence,) = torch.autograd.grad((means * slopes).sum(), weights)
+        return correlation + len(points) * influence
+
+    def _measure(self, classes: Tensor) -> tuple[Tensor, Tensor]:
+        """Pairs (2, p) of positions in `classes`, and the edges (p,) between them."""
+        if not torch.equal(classes, self._classes.to(classes.device)):
+            generator = torch.Generator().manual_seed(self.seed)
+            pairs = torch.stack(choose_pairs(len(classes), self.max_pairs, generator)).to(classes.device)
+            apart = self.taxonomy.path_length(classes[pairs[0]], classes[pairs[1]]).double()
+            self._classes, self._apart = classes, (pairs, apart)
+        return self._apart
 
 
 def _correlation(distance: Tensor, apart: Tensor) -> tuple[Tensor, Tensor]:
