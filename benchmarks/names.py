@@ -1,11 +1,16 @@
 """Names and samples: how many samples of a class until its name stops helping.
 
     python benchmarks/names.py RUN [RUN ...] [--encoder minilm] [--draws 3] [--out FILE]
+    python benchmarks/names.py --diagnoses FILE.csv
+
+The second writes 40 texts of each of 100 categories of ICD-10-CM, of which a run can be made: descriptions of
+codes and inclusion terms below the category, not its own description, which is its name.
 
 RUN is a run on texts under that encoder, pretrained and frozen, with the table that `labeltree embed RUN`
-keeps there: its features are the vectors, and its test samples are judged. Every class is new in turn: a draw
-takes k of its other samples (all, if it has fewer), and what a name is worth (m, and the shift from names to
-means) is learned from the four fifths of the classes that it is not among, with all their samples. Rows:
+keeps there: its features are the vectors, and its test samples are judged. Every class is new in turn: a
+draw takes k of its other samples (all, if it has fewer), and what a name is worth (m, and the shift from
+names to means) is learned from the four fifths of the classes that it is not among, with all their samples.
+Rows:
 
 - *names*: the nearest prototype from names alone, without a shift, as `predict --zero-shot` answers;
 - *means*: the nearest mean of k samples;
@@ -19,8 +24,10 @@ Top-1 and hierarchical F1, means and standard deviations over the draws, and m.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import math
+import re
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +38,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from labeltree.data import open_source
 from labeltree.decisions.prototypes_from_names import (
     NameEvidence,
     name_prototypes,
@@ -153,13 +161,42 @@ def _mean(values: Sequence[float]) -> str:
     return f"{statistics.mean(values):.3f}{spread}"
 
 
+def write_diagnoses(file: Path) -> None:
+    """A table of texts of ICD-10-CM with the category of each."""
+    depth, classes, each = 3, 100, 40
+    source = open_source("icd-10-cm")
+    tree, nodes = source.taxonomy, source.nodes.clamp_min(0)
+    category = tree.ancestors[nodes, depth].numpy()
+    below = (source.nodes.numpy() > 0) & (tree.depth[nodes].numpy() > depth)
+    kinds, counts = np.unique(category[below], return_counts=True)
+    draw = np.random.default_rng(0)
+    rows = [
+        (row, int(kind))
+        for kind in np.sort(draw.choice(kinds[counts >= each], classes, replace=False))
+        for row in draw.choice(np.flatnonzero(below & (category == kind)), each, replace=False).tolist()
+    ]
+    texts = source.read([row for row, _ in rows])
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        table = csv.writer(opened)
+        table.writerow(["text", "chapter", "block", "category"])
+        for text, (_, kind) in zip(texts, rows, strict=True):
+            # "Tuberculosis (A15-A19)" and "A18 Tuberculosis of other organs", without their codes
+            *above, name = tree.path(kind)
+            table.writerow(
+                [text, *(re.sub(r" \([^ ]*\)$", "", each) for each in above), name.split(" ", 1)[1]]
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("runs", nargs="*", type=Path)
+    parser.add_argument("--diagnoses", type=Path, metavar="FILE.csv")
     parser.add_argument("--encoder", default="minilm")
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--out", type=Path)
     words = parser.parse_args()
+    if words.diagnoses is not None:
+        write_diagnoses(words.diagnoses)
     results = {run.name: study(run, words.encoder, words.draws) for run in words.runs}
     for name, result in results.items():
         show(name, result)
