@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
+    "CONTESTED",
     "ChangeCount",
     "LabelsOfBoth",
     "VersionChange",
@@ -29,6 +30,8 @@ __all__ = [
     "why_coarser",
 ]
 
+CONTESTED = ": another class in each version, and read as the old one's"
+"""How the note on labels that two versions have, each for another class, ends."""
 _KINDS = {
     "rename": "renamed",
     "move": "moved",
@@ -248,6 +251,12 @@ class LabelsOfBoth(LabelIndex):
         reasons = [why_coarser(self._mapping, node) for node in self._old.candidates(label)]
         return reasons[0] if reasons and None not in reasons else None
 
+    def mapped_paths(self) -> set[tuple[str, ...]]:
+        """The paths of the old nodes that labels were, and of those above them."""
+        nodes = {node for label in self.mapped for node in self._old.candidates(label)}
+        above = {other for node in nodes for other in self._old.ancestors_of(node)}
+        return {self._old.path(node) for node in nodes | above}
+
     def lost(self) -> list[str]:
         """The labels that were mapped to the root, which says nothing."""
         return sorted(
@@ -260,11 +269,11 @@ class LabelsOfBoth(LabelIndex):
         """How many labels were mapped, and how many taken as they are."""
         taken = f"; {len(self.taken):,} that only the new one has are taken as they are" if self.taken else ""
         count = f"{len(self.mapped):,} different labels"
-        by = f"of the old taxonomy are read on the new one by the mapping{taken}{self._say_contested()}"
-        return f"{count} {by}"
+        return f"{count} of the old taxonomy are read on the new one by the mapping{taken}"
 
-    def _say_contested(self) -> str:
+    def say_contested(self) -> list[str]:
+        """A sentence on labels that both taxonomies have, each for another class; none without any."""
         if not self.contested:
-            return ""
-        names = some([name if isinstance(name, str) else join_path(name) for name in self.contested], 3)
-        return f"; {names}, another class in each version, are read as the old one's"
+            return []
+        names = sorted(name if isinstance(name, str) else join_path(name) for name in self.contested)
+        return [f"{some(names, 3)}{CONTESTED}"]
