@@ -156,6 +156,10 @@ def test_names_of_another_class_in_each_version_are_said_once(
     assert main(["train", *words]) == 0
     said = "".join(capsys.readouterr()) + caplog.text
     assert said.count("'fruit/pear': another class in each version, and read as the old one's") == 1
+    assert "--weights THAT_RUN or a column of your own (--table.split_column) keeps its split" in said
+    assert main(["train", *words[:-1], str(tmp_path / "next"), "--weights", str(tmp_path / "run")]) == 0
+    assert "drawn anew" not in "".join(capsys.readouterr())
+    caplog.clear()
     words = [str(tmp_path / "run"), "--data", str(table), *given[2:]]
     assert main(["calibrate", *words]) == 0  # prints no notes on the data: a warning says it
     assert caplog.text.count("another class in each version") == 1
