@@ -13,6 +13,7 @@ import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+from labeltree.taxonomy.versions.between_versions import VersionChange
 
 OLD = Taxonomy.from_paths(["animal/dog", "animal/cat", "plant/oak", "plant/fern", "stone"])
 NEW = Taxonomy.from_paths(["animal/pet", "plant/tree/oak", "plant/moss", "stone"])
@@ -52,6 +53,23 @@ def test_labels_by_name_follow_the_mapping(tmp_path: Path, capsys: pytest.Captur
     assert content["taxonomy_changes"]["remove"] == {"nodes": 1, "samples": 12}
     assert content["counts"]["classes tested"] == 3
     assert "merged into another: 24 samples" in (tmp_path / "theirs" / "report.html").read_text("utf-8")
+
+
+def test_a_mapping_that_was_made_for_other_versions_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new, mapping = write_versions(tmp_path)
+    table = write_table(tmp_path)
+    Taxonomy.from_paths([*map(NEW.path_name, NEW.leaves.tolist()), "animal/cow"]).save(new)
+    words = ["--embeddings", str(table), "--taxonomy", new, "--mapping", mapping, "--quiet"]
+    assert main(["evaluate", *words]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    made = f"map.yaml was made for a version with {len(NEW)} nodes and the digest {NEW.digest[:16]}; the new"
+    assert f"{made} taxonomy is of {len(NEW) + 1} nodes, digest" in said
+    more = Taxonomy.from_paths([*map(OLD.path_name, OLD.leaves.tolist()), "animal/cow"])
+    change = VersionChange.of(more, Taxonomy.from_file(new), mapping)
+    assert change.made_for[0].endswith(f"the labels are of {len(more)} nodes, digest {more.digest[:16]}.")
+    assert not VersionChange.of(OLD, NEW, mapping).made_for
 
 
 def test_numbers_of_nodes_need_the_taxonomy_that_they_are_of(

@@ -16,7 +16,7 @@ from labeltree.evaluation.answer_columns import PREFIX
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes
 from labeltree.evaluation.result import MethodResult
 from labeltree.runs import EmbeddingTable, RunFolder
-from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyMapping
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 from labeltree.taxonomy.versions.between_versions import VersionChange, mapping_digest
 
 __all__ = ["OtherTaxonomy", "compare_with_before"]
@@ -56,7 +56,7 @@ class OtherTaxonomy:
         if labels is not None:
             return cls(labels, judge, file, VersionChange.of(labels, judge, mapping))
         assert mapping is not None
-        change = VersionChange(TaxonomyMapping.load(mapping, new=judge), Path(mapping))
+        change = VersionChange.from_file(mapping, None, judge)
         return cls(change.mapping.old, judge, file, change)
 
     @property

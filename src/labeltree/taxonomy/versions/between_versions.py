@@ -15,6 +15,7 @@ from labeltree.taxonomy.check_nodes import moved_nodes
 from labeltree.taxonomy.label_index import Label, LabelIndex
 from labeltree.taxonomy.naming import join_path, some
 from labeltree.taxonomy.tree import Taxonomy
+from labeltree.taxonomy.versions.mapping_file import describe_version, other_version
 from labeltree.taxonomy.versions.taxonomy_mapping import TaxonomyMapping
 
 if TYPE_CHECKING:
@@ -63,11 +64,13 @@ class VersionChange:
         file: The file that the mapping is from; None: it consists of what is certain, see
             `TaxonomyMapping.between`.
         guesses: Without a file, the number of further changes that are guessed, and were not used.
+        made_for: Sentences that the file was made for versions with another number of nodes; see `from_file`.
     """
 
     mapping: TaxonomyMapping
     file: Path | None = None
     guesses: int = 0
+    made_for: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, old: Taxonomy, new: Taxonomy, file: str | Path | None = None) -> VersionChange:
@@ -79,8 +82,33 @@ class VersionChange:
         if file is None:
             mapping, guesses = TaxonomyMapping.between(old, new)
             return cls(mapping, None, len(guesses))
+        return cls.from_file(file, old, new)
+
+    @classmethod
+    def from_file(cls, file: str | Path, old: Taxonomy | None, new: Taxonomy) -> VersionChange:
+        """The mapping of a file, which may have been made for other versions with the same paths.
+
+        Nodes in another order have another digest, too: only where their number differs, that is said.
+
+        Args:
+            file: The mapping.
+            old: The old taxonomy; None: it follows from the mapping.
+            new: The new one.
+
+        Raises:
+            TaxonomyError: If the file is missing, damaged or made for other taxonomies.
+        """
         mapping = TaxonomyMapping.load(file, old=old, new=new)
-        return cls(mapping, Path(file))
+        said = []
+        for which, taxonomy in (("old", old), ("new", new)):
+            other = None if taxonomy is None else other_version(file, which, taxonomy)
+            if taxonomy is not None and other is not None and other.nodes != str(taxonomy.num_nodes):
+                what = "the labels" if which == "old" else "the new taxonomy"
+                said.append(
+                    f"{Path(file).name} was made for {other}; {what} {'are' if which == 'old' else 'is'} of "
+                    f"{describe_version(taxonomy)}."
+                )
+        return cls(mapping, Path(file), made_for=tuple(said))
 
     @property
     def places(self) -> Tensor:
@@ -155,6 +183,7 @@ class VersionChange:
             for kind, count in counts.items()
         ]
         sentence = f"Labels were carried over to {name} by {by}: {'; '.join(said) or 'nothing changes'}."
+        sentence = " ".join([sentence, *self.made_for])
         if self.guesses:
             several = self.guesses > 1
             sentence += (

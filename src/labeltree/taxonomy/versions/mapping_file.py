@@ -20,7 +20,16 @@ from labeltree.taxonomy.versions.change_entries import KINDS, Change, Guess
 from labeltree.taxonomy.versions.merged_labels import LabelsBelowMerged, find_hosts
 from labeltree.taxonomy.versions.stable_ids import carry_aliases
 
-__all__ = ["described_versions", "is_edited", "lines_about_none", "read_mapping", "write_mapping"]
+__all__ = [
+    "DescribedVersion",
+    "describe_version",
+    "described_versions",
+    "is_edited",
+    "lines_about_none",
+    "other_version",
+    "read_mapping",
+    "write_mapping",
+]
 
 VERSION = 1
 _PLAIN = re.compile(r"[\w(][\w ()./+×'-]*")
@@ -105,6 +114,44 @@ def described_versions(path: str | os.PathLike[str]) -> dict[str, dict[str, str]
         TaxonomyError: If it is no mapping.
     """
     return _parse(Path(path))[0]
+
+
+@dataclass(frozen=True)
+class DescribedVersion:
+    """A version for which a file says that it was made.
+
+    Attributes:
+        digest: The beginning of its digest.
+        nodes: Its number of nodes; None if the file does not say it.
+        release: What people call it; None likewise.
+    """
+
+    digest: str
+    nodes: str | None = None
+    release: str | None = None
+
+    def __str__(self) -> str:
+        name = "a version" if self.release is None else f"release {self.release}"
+        count = "" if self.nodes is None else f"{self.nodes} nodes and "
+        return f"{name} with {count}the digest {self.digest}"
+
+
+def other_version(path: str | os.PathLike[str], which: str, taxonomy: Taxonomy) -> DescribedVersion | None:
+    """The `old` or `new` version for which a file was made, if it is not this taxonomy.
+
+    Raises:
+        TaxonomyError: If it is no mapping.
+    """
+    described = described_versions(path).get(which, {})
+    if taxonomy.digest.startswith(described.get("digest", "")):
+        return None
+    return DescribedVersion(described["digest"], described.get("nodes"), described.get("release"))
+
+
+def describe_version(taxonomy: Taxonomy) -> str:
+    """A version in words: its release, its size and its digest."""
+    release = "" if taxonomy.release is None else f"release {taxonomy.release}, "
+    return f"{release}{taxonomy.num_nodes} nodes, digest {taxonomy.digest[:16]}"
 
 
 def lines_about_none(path: str | os.PathLike[str], known: Container[Path_]) -> list[str]:
