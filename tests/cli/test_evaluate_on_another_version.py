@@ -13,6 +13,7 @@ import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+from labeltree.taxonomy.versions.between_versions import VersionChange
 
 OLD = Taxonomy.from_paths(["animal/dog", "animal/cat", "plant/oak", "plant/fern", "stone"])
 NEW = Taxonomy.from_paths(["animal/pet", "plant/tree/oak", "plant/moss", "stone"])
@@ -54,6 +55,23 @@ def test_labels_by_name_follow_the_mapping(tmp_path: Path, capsys: pytest.Captur
     assert "merged into another: 24 samples" in (tmp_path / "theirs" / "report.html").read_text("utf-8")
 
 
+def test_a_mapping_that_was_made_for_other_versions_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new, mapping = write_versions(tmp_path)
+    table = write_table(tmp_path)
+    Taxonomy.from_paths([*map(NEW.path_name, NEW.leaves.tolist()), "animal/cow"]).save(new)
+    words = ["--embeddings", str(table), "--taxonomy", new, "--mapping", mapping, "--quiet"]
+    assert main(["evaluate", *words]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    made = f"map.yaml was made for a version with {len(NEW)} nodes and the digest {NEW.digest[:16]}; the new"
+    assert f"{made} taxonomy is of {len(NEW) + 1} nodes, digest" in said
+    more = Taxonomy.from_paths([*map(OLD.path_name, OLD.leaves.tolist()), "animal/cow"])
+    change = VersionChange.of(more, Taxonomy.from_file(new), mapping)
+    assert change.made_for[0].endswith(f"the labels are of {len(more)} nodes, digest {more.digest[:16]}.")
+    assert not VersionChange.of(OLD, NEW, mapping).made_for
+
+
 def test_numbers_of_nodes_need_the_taxonomy_that_they_are_of(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -92,14 +110,31 @@ def test_a_mapping_within_one_taxonomy_is_used(tmp_path: Path, capsys: pytest.Ca
     assert "map.yaml" in capsys.readouterr().err
 
 
-def test_a_mapping_needs_a_tree_to_lead_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, mapping = write_versions(tmp_path)
-    table = write_table(tmp_path)
-    (tmp_path / "dag.csv").write_text("child,parent\na,root\nb,root\nc,a\nc,b\n")
-    words = ["evaluate", "--embeddings", str(table), "--mapping", mapping]
-    assert main([*words, "--taxonomy", str(tmp_path / "dag.csv")]) != 0
-    assert "is a DAG; leave the mapping out" in capsys.readouterr().err
-    assert main(["evaluate", str(tmp_path), "--mapping", mapping]) != 0
+def test_a_mapping_leads_to_a_dag_by_any_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The pet is an animal and a companion; ferns are gone, and cats and dogs are one class."""
+    table, dag, mapping = write_table(tmp_path), tmp_path / "dag.csv", tmp_path / "map.yaml"
+    edges = "animal,root\ncompanion,root\nplant,root\nstone,root\npet,animal\npet,companion\noak,plant\n"
+    dag.write_text(f"child,parent\n{edges}moss,plant\n")
+    mapping.write_text(
+        "labeltree mapping: 1\nchanges:\n- {merge: animal/dog, to: companion/pet}\n"
+        "- {merge: animal/cat, to: animal/pet}\n- {remove: plant/fern}\n"
+    )
+    words = ["evaluate", "--embeddings", str(table), "--taxonomy", str(dag), "--quiet"]
+    for known in (False, True):
+        if known:
+            OLD.save(tmp_path / "theirs.taxonomy.json")
+        assert main([*words, "--mapping", str(mapping)]) == 0
+        content = json.loads((tmp_path / "theirs" / "metrics.json").read_text("utf-8"))
+        assert content["taxonomy_changes"]["merge"] == {"nodes": 2, "samples": 24}
+        assert content["taxonomy_changes"]["remove"] == {"nodes": 1, "samples": 12}
+        assert content["counts"]["classes tested"] == 3
+        assert "The taxonomy is a DAG." in str(content["notes"])
+    capsys.readouterr()
+    assert main(words) != 0
+    said = capsys.readouterr().err
+    assert "3 of 5 labels are not in" in said
+    assert "or say with --mapping what became of them: 'labeltree taxonomy project" in said
+    assert main(["evaluate", str(tmp_path), "--mapping", str(mapping)]) != 0
 
 
 @pytest.mark.slow

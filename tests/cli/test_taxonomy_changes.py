@@ -204,7 +204,7 @@ def test_another_version_is_told(folder: Path, capsys: pytest.CaptureFixture[str
     Taxonomy.from_paths([*OLD, "fish/eel"]).save("more.json")
     capsys.readouterr()
     assert run("apply", "changes.yaml", "more.json", "--out", "x.json") == 0
-    assert "was made for release 2023 with the digest" in capsys.readouterr().err
+    assert "was made for release 2023 with 10 nodes and the digest" in capsys.readouterr().err
     assert Taxonomy.from_file("x.json").find("eel")
 
 

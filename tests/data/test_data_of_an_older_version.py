@@ -118,6 +118,53 @@ def test_what_does_not_go_together_is_said(tmp_path: Path, files: tuple[Path, Pa
     assert Recipe.from_dict({"data": "a.csv", "taxonomy": "n", "mapping": "m"}).mapping == "m"
 
 
+def test_lines_about_what_no_label_says_are_named(tmp_path: Path) -> None:
+    """Nothing but the labels says what the old version had, unless the file does."""
+    NEW.save(tmp_path / "new.yaml")
+    by_hand = tmp_path / "by-hand.yaml"
+    by_hand.write_text(
+        "labeltree mapping: 1\nchanges:\n- {merge: animal/dog/poodle, to: animal/dog/hound}\n"
+        "- {remove: animal/elk}\n"
+    )
+    table = tmp_path / "notes.csv"
+    table.write_text("text,label\na,poodle\nb,hound\n")
+    source = open_source(table, taxonomy=tmp_path / "new.yaml", mapping=by_hand)
+    assert source.notes[-1] == (
+        f"{by_hand} says what became of 'animal/elk (line 4)', and no label is at or below it: correct the "
+        "path, if another class is meant"
+    )
+    by_hand.write_text(by_hand.read_text().replace("- {remove: animal/elk}\n", ""))
+    assert "says what became" not in str(open_source(table, taxonomy=NEW, mapping=by_hand).notes)
+
+
+def test_names_of_another_class_in_each_version_are_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    from labeltree.cli.main import main
+
+    Taxonomy.from_paths(["fruit/nashi", "fruit/pear", "tool/saw"]).save(tmp_path / "new.yaml")
+    (tmp_path / "map.yaml").write_text(
+        "labeltree mapping: 1\nchanges:\n- {rename: fruit/pear, to: fruit/nashi}\n"
+        "- {rename: fruit/plum, to: fruit/pear}\n"
+    )
+    table = tmp_path / "vectors.csv"
+    labels = ["fruit/pear", "fruit/plum", "tool/saw"] * 20
+    rows = [f"{n % 3 + n / 99},{n % 3 - n / 99},{label}" for n, label in enumerate(labels)]
+    table.write_text("\n".join(["f0,f1,label", *rows]))
+    given = ["--taxonomy", str(tmp_path / "new.yaml"), "--mapping", str(tmp_path / "map.yaml")]
+    words = ["--data", str(table), *given, "--objective", "tree-ridge", "--out", str(tmp_path / "run")]
+    assert main(["train", *words]) == 0
+    said = "".join(capsys.readouterr()) + caplog.text
+    assert said.count("'fruit/pear': another class in each version, and read as the old one's") == 1
+    assert "--weights THAT_RUN or a column of your own (--table.split_column) keeps its split" in said
+    assert main(["train", *words[:-1], str(tmp_path / "next"), "--weights", str(tmp_path / "run")]) == 0
+    assert "drawn anew" not in "".join(capsys.readouterr())
+    caplog.clear()
+    words = [str(tmp_path / "run"), "--data", str(table), *given[2:]]
+    assert main(["calibrate", *words]) == 0  # prints no notes on the data: a warning says it
+    assert caplog.text.count("another class in each version") == 1
+
+
 @pytest.mark.slow
 def test_a_run_is_trained_on_them(
     tmp_path: Path, files: tuple[Path, Path], make_image_folder: Callable[..., Path]

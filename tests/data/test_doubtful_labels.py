@@ -49,7 +49,7 @@ def test_a_wrong_cell_that_costs_a_level_is_named_with_its_line(tmp_path: Path) 
     source = open_source(write(path, rows))
     assert source.taxonomy.max_depth == 2
     (note,) = [note for note in source.notes if "'department' is not a level" in note]
-    assert "because of 1 row: line 6 has 'Pans' in 'Garden', 59 others have it in 'Kitchen'. Cor" in note
+    assert "because of 1 row: line 6 has 'Pans' in 'Garden', line 2 and 58 others in 'Kitchen'. Cor" in note
     setting = ["department", "category", "product"]
     assert '--table.label_columns \'["department", "category", "product"]\'' in note
     said = warnings_of(path, label_columns=setting)
@@ -66,7 +66,7 @@ def test_rows_of_a_name_that_is_as_often_in_two_values_are_counted(tmp_path: Pat
     rows += [[f"odd {n}", "odd", "Oddities", ("Garden", "Toys")[n]] for n in range(2)]
     source = open_source(write(tmp_path / "shop.csv", rows))
     (note,) = [note for note in source.notes if "'department' is not a level" in note]
-    assert "because of 3 rows: line 3 has 'Oddities' in 'Kitchen', 2 others have it in 'Garden'" in note
+    assert "because of 3 rows: line 3 has 'Oddities' in 'Kitchen', line 2 and 1 other in 'Garden'" in note
 
 
 def test_what_a_terminal_would_obey_is_escaped(tmp_path: Path) -> None:
@@ -83,6 +83,9 @@ def test_many_rows_that_do_not_nest_are_another_classification(tmp_path: Path) -
         row[3] = "Toys"
     source = open_source(write(tmp_path / "shop.csv", rows))
     assert not any("is not a level" in note for note in source.notes)
+    (note,) = [note for note in source.notes if "'department' is another classification than" in note]
+    assert "4 of 6 values lie in several of its values: line 2 has 'Pans' in 'Toys', line 3 and 39" in note
+    assert '--table.label_columns \'["department", "category", "product"]\'' in note
 
 
 def test_a_name_that_is_often_below_both_parents_is_no_mistake(tmp_path: Path) -> None:

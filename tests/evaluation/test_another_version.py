@@ -317,4 +317,4 @@ def test_a_name_of_two_classes_is_the_old_one_and_that_is_said() -> None:
     nodes = labels.taxonomy.encode(["cherry", "plum", "tomato/cherry"]).tolist()
     assert [new.path_name(node) for node in nodes] == ["fruit/sweet cherry", "fruit/plum", "tomato/cherry"]
     assert labels.contested == {"cherry"}
-    assert labels.sentence().endswith("'cherry', another class in each version, are read as the old one's")
+    assert labels.say_contested() == ["'cherry': another class in each version, and read as the old one's"]

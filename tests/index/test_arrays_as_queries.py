@@ -46,7 +46,7 @@ def test_vectors_are_searched_for(index: Path, queries: object, ids: list[str]) 
 @pytest.mark.parametrize(
     ("queries", "message"),
     [
-        (VECTORS[:2, :5], r"queries have 5 numbers a vector; give vectors \(d,\) or \(m, d\) of d = 6"),
+        (VECTORS[:2, :5], r"the array holds vectors of 5 numbers, and the index '.*' vectors of 6; give"),
         (np.zeros((2, 3, 6)), r"queries are float64 \(2, 3, 6\); an array holds vectors"),
         (np.array(["img3"]), "Name images by their paths"),
     ],

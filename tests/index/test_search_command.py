@@ -275,3 +275,24 @@ def test_the_wall_escapes_names_and_shows_every_distance_on_the_tree(index: Inde
         assert f'class="near-{near}"' in page
     empty = search_page([Answer("x", "id", hits([]))], TREE)
     assert "Nothing was found" in empty
+
+
+def test_files_of_vectors_of_an_index_without_a_run(
+    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table of numbers is one of vectors, too; the width that is needed is said."""
+    (tmp_path / "two.csv").write_text("f0,f1\n1,0\n0,1\n")
+    np.save(tmp_path / "two.npy", np.eye(2, dtype=np.float32))
+    for name, first in (("two.csv", "line 2"), ("two.npy", "row 1")):
+        assert main(["search", index.where, str(tmp_path / name), "-k", "1", "--format", "csv"]) == 0
+        rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+        assert [row["id"] for row in rows] == ["d1", "o1"]
+        assert rows[0]["query"] == first
+    (tmp_path / "three.csv").write_text("f0,f1,f2\n1,0,2\n0,1,2\n")
+    np.save(tmp_path / "three.npy", np.eye(3, dtype=np.float32))
+    for name in ("three.csv", "three.npy"):
+        assert main(["search", index.where, str(tmp_path / name)]) == 2
+        said = capsys.readouterr().err
+        assert name in said
+        assert f"holds vectors of 3 numbers, and the index '{index.where}' vectors of 2; give" in said
+        assert "or make an index of these: 'labeltree index FILE --out FOLDER'" in said

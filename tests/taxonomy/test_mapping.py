@@ -473,6 +473,10 @@ def test_a_file_that_lacks_lines_does_not_lead_back(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("- {remove: a/y}\n", ""))
     with pytest.raises(TaxonomyError, match="lead back to 4 nodes, and the old version has 5"):
         TaxonomyMapping.load(path, new=new)
+    path.write_text(path.read_text() + "- {remove: a/y}\n- {remove: a/q}\n")
+    with pytest.raises(TaxonomyError, match="about 6 nodes of the old version, which had 5: correct"):
+        TaxonomyMapping.load(path, new=new)
+    path.write_text(path.read_text().replace("- {remove: a/y}\n- {remove: a/q}\n", ""))
     extended = Taxonomy.from_paths(["a/x", "b", "c"])  # another version: nobody knows how many it had
     assert TaxonomyMapping.load(path, new=extended).old.num_nodes == 5
 

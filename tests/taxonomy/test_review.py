@@ -12,7 +12,7 @@ from labeltree.cli.main import main
 from labeltree.data import open_source
 from labeltree.data.names.cleaning import Cleaner
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
-from labeltree.taxonomy.review_names import review
+from labeltree.taxonomy.review_names import review, review_hint
 from labeltree.taxonomy.versions.mapping_file import write_mapping
 
 PATHS = [
@@ -239,3 +239,20 @@ def test_labels_below_a_merged_node_follow_it_where_the_old_version_is_not_at_ha
 def test_homonyms_are_not_to_be_merged() -> None:
     (finding,) = review(Taxonomy.from_paths(["bird/crane", "machine/crane"])).findings
     assert finding.guess.reason == "the same name; wrong if they are homonyms"
+
+
+def test_training_points_to_the_review(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hint = review_hint(Taxonomy.from_paths(PATHS), "runs/my birds")
+    assert hint is not None
+    assert hint.startswith("likely one class each, by their spelling: 'bird/blue-tit' and 'Blue Tit', ")
+    assert 'labeltree taxonomy review "runs/my birds" --out changes.yaml' in hint
+    assert review_hint(Taxonomy.from_paths(["a/robin", "b/Robin", "a/unknown"]), "run") is None
+    many = Taxonomy.from_paths(["bird/Blue Tit", "bird/blue-tit", *(f"fish/{n}" for n in range(1000))])
+    assert review_hint(many, "run") is None, "it would take too long"
+    labels = ["bird/Blue Tit", "bird/blue-tit", "fish/pike"] * 15
+    rows = [f"{n % 3 + n / 99},{n % 3 - n / 99},{label}" for n, label in enumerate(labels)]
+    (tmp_path / "vectors.csv").write_text("\n".join(["f0,f1,label", *rows]))
+    words = ["--data", str(tmp_path / "vectors.csv"), "--objective", "tree-ridge"]
+    assert main(["train", *words, "--out", str(tmp_path / "run")]) == 0
+    assert "'bird/blue-tit' and 'Blue Tit'; 'labeltree taxonomy review " in capsys.readouterr().out
+    assert main(["taxonomy", "review", str(tmp_path / "run")]) == 0

@@ -12,7 +12,8 @@ from labeltree.data import Source
 from labeltree.inference.load_run import seen_by_start
 from labeltree.inference.named_samples import seen_in_training
 from labeltree.runs import RunFolder
-from labeltree.training.choosing.earlier_splits import say_earlier_splits
+from labeltree.taxonomy.version_history import Revision
+from labeltree.training.choosing.earlier_splits import say_earlier_splits, say_new_split
 from labeltree.training.recipe import Recipe, TableRecipe
 from labeltree.training.recipe_data import open_recipe_data, split_by_recipe
 from labeltree.training.records.same_samples import record_samples
@@ -155,3 +156,21 @@ def test_a_sample_whose_content_was_changed_is_known_by_its_name(
     source, after = splits(settings)
     assert after == splits(recipe(other, seed=4))[1]
     assert say_earlier_splits(settings, source) == ("", [])
+
+
+def test_a_new_split_on_a_later_version_is_said(tmp_path: Path, begin: Callable[[str, Recipe], str]) -> None:
+    table = write(tmp_path / "notes.csv", ROWS)
+    folder = RunFolder(begin("run", first := recipe(table)))
+    tree = open_recipe_data(first).taxonomy
+    tree.save(folder.taxonomy)
+    assert say_new_split(first, folder) is None
+    history = [Revision("2023", "a" * 64), Revision("2024", tree.digest)]
+    tree.with_release("2024", history).save(folder.taxonomy)
+    said = say_new_split(first, folder)
+    assert said is not None
+    assert "--weights THAT_RUN or a column of your own (--table.split_column) keeps its split" in said
+    assert say_new_split(recipe(table, weights="run"), folder) is None
+    marked = [(*row[:3], "test" if i < 20 else "train") for i, row in enumerate(ROWS)]
+    given = RunFolder(begin("given", recipe(write(tmp_path / "given.csv", marked))))
+    folder.load_taxonomy().save(given.taxonomy)
+    assert say_new_split(first, given) is None

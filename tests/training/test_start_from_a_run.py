@@ -9,10 +9,11 @@ import pytest
 import torch
 
 import labeltree as lt
-from labeltree.errors import RunError
+from labeltree.errors import RunError, TaxonomyError
 from labeltree.models.weights import read_weights
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+from labeltree.taxonomy.versions.between_versions import VersionChange
 from labeltree.training.carried_weights import _change, start_file
 from labeltree.training.experiment import prepare
 from labeltree.training.read_recipes import make_recipe
@@ -129,3 +130,20 @@ def test_a_mapping_of_the_data_alone(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert not caplog.records
     _change(recipe, third, third, new, new)
     assert "matched by what is certain, and not by the mapping" in caplog.text
+
+
+def test_a_mapping_of_the_run_is_checked_as_in_an_evaluation(tmp_path: Path) -> None:
+    """A line is about a class that the run's taxonomy never had."""
+    old, new = Taxonomy.from_paths(["a/x", "a/y", "b/z"]), Taxonomy.from_paths(["a/x", "b/z"])
+    mapping = tmp_path / "map.yaml"
+    mapping.write_text("labeltree mapping: 1\nchanges:\n- {remove: a/y}\n- {remove: a/q}\n")
+    recipe = Recipe(data="notes.csv", mapping=str(mapping), taxonomy="new", weights="first")
+    said = r"the old taxonomy has no 'a/q \(line \d+\)'; correct the path, or remove the line"
+    with pytest.raises(TaxonomyError, match=said):
+        VersionChange.of(old, new, mapping)
+    with pytest.raises(TaxonomyError, match=said + r"\. .* the run in 'first'"):
+        _change(recipe, old, old, new, new)
+    TaxonomyMapping.between(old, new)[0].save(mapping)
+    mapping.write_text(mapping.read_text().replace("- {remove: a/y}", "- {remove: a/y}\n- {remove: a/q}"))
+    with pytest.raises(TaxonomyError, match=said):
+        _change(recipe, old, old, new, new)

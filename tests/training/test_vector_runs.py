@@ -10,6 +10,7 @@ import torch
 from fastapi.testclient import TestClient
 
 import labeltree as lt
+from exported_script import load_exported_script
 from labeltree.cli.main import main
 from labeltree.data import open_source
 from labeltree.errors import DataError
@@ -224,6 +225,19 @@ def test_new_classes_and_export(run, folder, tmp_path):
     assert json.loads(printed)[0]["answer"] == name
     exported = lt.load(tmp_path / "model")
     assert exported.answer_batch(samples).nodes.tolist() == ours.answer_batch(samples).nodes.tolist()
+
+
+def test_vectors_without_names_are_numbered_in_the_exported_script(run, tmp_path):
+    assert main(["export", str(run), "--out", str(tmp_path / "model")]) == 0
+    predict = load_exported_script(tmp_path / "model").predict
+    vectors, _ = vectors_of(3, 4)
+    np.save(tmp_path / "one.npy", vectors[0])
+    rows = predict([*vectors[:2], tmp_path / "one.npy"], 0.5)
+    assert [row["sample"] for row in rows] == ["row 1", "row 2", str(tmp_path / "one.npy")]
+    assert rows[0]["answer"] == rows[2]["answer"]
+    (tmp_path / "new.csv").write_text("f0,f1\n1,2\n")
+    (row,) = predict(tmp_path / "new.csv", 0.5)
+    assert "no .npy file; 'labeltree predict' reads tables" in row["problem"]
 
 
 def test_no_folder_of_parts(run, others, tmp_path):

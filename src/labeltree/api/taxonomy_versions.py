@@ -41,7 +41,6 @@ __all__ = [
     "map_taxonomies",
     "review_taxonomy",
     "say_changes",
-    "version_text",
 ]
 
 _DONE = {
@@ -70,8 +69,10 @@ class VersionDifference:
 
     def __repr__(self) -> str:
         """The two versions, a line for each change, and the guesses."""
+        from labeltree.taxonomy.versions.mapping_file import describe_version
+
         old, new = self.mapping.old, self.mapping.new
-        lines = [f"old: {version_text(old)}", f"new: {version_text(new)}"]
+        lines = [f"old: {describe_version(old)}", f"new: {describe_version(new)}"]
         if old.names[0] != new.names[0]:
             lines.append(f"the root is called {new.names[0]!r}, before {old.names[0]!r}")
         changes = self.mapping.changes()
@@ -95,9 +96,11 @@ class AppliedChanges:
 
     def __repr__(self) -> str:
         """What was changed, or what became of the labels, in a sentence."""
+        from labeltree.taxonomy.versions.mapping_file import describe_version
+
         if self.table is not None:
             return str(self.table)
-        return f"{say_changes(self.mapping.changes())}; {version_text(self.taxonomy)}"
+        return f"{say_changes(self.mapping.changes())}; {describe_version(self.taxonomy)}"
 
 
 @takes(DiffOptions)
@@ -362,17 +365,12 @@ def _refuse_mapping(out: str | Path) -> None:
 def _load(path: Path, old: Taxonomy) -> TaxonomyMapping:
     """The mapping of a file; a note says if it was written for another version."""
     from labeltree.taxonomy import TaxonomyMapping
-    from labeltree.taxonomy.versions.mapping_file import described_versions
+    from labeltree.taxonomy.versions.mapping_file import describe_version, other_version
 
     mapping = TaxonomyMapping.load(path, old=old)
-    described = described_versions(path).get("old", {})
-    if not old.digest.startswith(str(described.get("digest", ""))):
-        release = f"release {described['release']}" if "release" in described else "a version"
-        print(
-            f"labeltree: '{path}' was made for {release} with the digest {described['digest']}; it was "
-            f"applied to {version_text(old)}",
-            file=sys.stderr,
-        )
+    if (other := other_version(path, "old", old)) is not None:
+        said = f"'{path}' was made for {other}; it was applied to {describe_version(old)}"
+        print(f"labeltree: {said}", file=sys.stderr)
     return mapping
 
 
@@ -386,12 +384,6 @@ def check_unedited(out: Path, *, replace: bool) -> None:
             f"'{out}' was written or edited by a person; --replace overwrites it, --out FILE names "
             "another file"
         )
-
-
-def version_text(taxonomy: Taxonomy) -> str:
-    """A version in words: its release, its size and its digest."""
-    release = "" if taxonomy.release is None else f"release {taxonomy.release}, "
-    return f"{release}{taxonomy.num_nodes} nodes, digest {taxonomy.digest[:16]}"
 
 
 class Touched:

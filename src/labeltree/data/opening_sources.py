@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
@@ -35,11 +34,10 @@ from labeltree.taxonomy.versions.between_versions import (
     check_version,
     why_coarser,
 )
+from labeltree.taxonomy.versions.mapping_file import described_versions, lines_about_none
 
 _PICKLES = (".pkl", ".pickle", ".joblib")
 __all__ = ["check_named", "data_exist", "open_source", "with_missing_labels"]
-
-_log = logging.getLogger("labeltree.data")
 
 
 def open_source(
@@ -255,16 +253,20 @@ def _open_both_versions(
     spec: str | Path, new: Taxonomy, mapping: TaxonomyMapping | str | Path, options: dict[str, Any]
 ) -> Source:
     """Samples with labels of two versions of a taxonomy, as nodes of the new one."""
+    file = None if isinstance(mapping, TaxonomyMapping) else mapping
     if not isinstance(mapping, TaxonomyMapping):
         mapping = TaxonomyMapping.load(mapping, new=new)
     labels = LabelsOfBoth(mapping)
     source = open_source(spec, taxonomy=labels.taxonomy, **options)
-    if labels.contested:
-        _log.warning("%s: %s", spec, labels.sentence())
     nothing = source.nodes == 0
     if source.label_sets is not None:  # several labels that share nothing below the root are labels
         nothing &= source.label_sets[:, 1] < 0
-    notes = [*source.notes, labels.sentence()]
+    notes = [*source.notes, labels.sentence(), *labels.say_contested()]
+    if file is not None and (unused := _lines_of_no_label(file, labels)):
+        notes.append(
+            f"{file} says what became of {some(unused, 3)}, and no label is at or below "
+            f"{'it' if len(unused) == 1 else 'them'}: correct the path, if another class is meant"
+        )
     if bool(nothing.any()):
         notes.append(
             f"{say_count(int(nothing.sum()), 'sample has', 'samples have')} no label any more, because the "
@@ -274,6 +276,11 @@ def _open_both_versions(
     return dataclasses.replace(
         source, taxonomy=tree, nodes=torch.where(nothing, -1, source.nodes), notes=tuple(notes)
     )
+
+
+def _lines_of_no_label(file: str | Path, labels: LabelsOfBoth) -> list[str]:
+    """The old classes of a mapping that no label is at or below, if it does not say what it was made for."""
+    return [] if "old" in described_versions(file) else lines_about_none(file, labels.mapped_paths())
 
 
 def _open_named_on(

@@ -14,6 +14,7 @@ from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 from labeltree.taxonomy.check_nodes import moved_nodes, trust_labels
+from labeltree.taxonomy.label_index import LabelIndex
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.versions.between_versions import VersionChange
 from labeltree.taxonomy.versions.matching import match_labels
@@ -59,6 +60,21 @@ class JudgingTaxonomy:
         if self.tree is self.judge:
             return table
         return _replace_nodes(table, self.placed)
+
+    def table_of_judge(self, table: EmbeddingTable) -> EmbeddingTable:
+        """A table whose labels and answers are nodes of `tree`, with nodes of `judge` instead."""
+        return table if self.tree is self.judge else _replace_nodes(table, self.judged)
+
+    def reading_every_path(self) -> Taxonomy:
+        """`tree`, which finds a node by every path that it has in `judge`."""
+        if self.tree is self.judge:
+            return self.tree
+        tree, placed = self.tree, self.placed.numpy()
+        children, parents = (placed[ends] for ends in self.judge.numbering.edges)
+        paths = LabelIndex(
+            tree.names, tree.numbering.main_parent, parents, children, lambda: tree.aliases, tree.considered
+        )
+        return tree.reading(paths)
 
     def notes(self) -> list[str]:
         """Sentences on which measures use the DAG and which its projection; empty for a tree."""

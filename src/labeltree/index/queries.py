@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from labeltree.index.search_results import Answer, likely_label
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.versions.between_versions import VersionChange
 
+if TYPE_CHECKING:
+    from labeltree.data.table_columns import DataTable
+
 __all__ = ["Query", "array_queries", "queries_in", "run_queries", "vector_queries"]
 
 Kind = Literal["image", "text", "vector", "embedding", "id", "node"]
@@ -34,6 +37,10 @@ _COLUMNS: dict[str, Kind] = {
     "node": "node",
 }
 _log = logging.getLogger("labeltree.index")
+_SAME_MODEL = (
+    "give vectors of the model whose embeddings the index holds, or make an index of these: 'labeltree index "
+    "FILE --out FOLDER'"
+)
 _FEW = 1000  # ids that are looked up one by one
 _Embedded: TypeAlias = tuple[np.ndarray[Any, Any], dict[int, str]]
 
@@ -65,17 +72,28 @@ def vector_queries(
     """
     if not is_vector_file(place):
         return None
-    if index.model is None and Path(place).suffix.lower() not in VECTOR_SUFFIXES:
-        return None
     if index.model is None:
+        from labeltree.data.table_columns import DataTable
         from labeltree.data.vectors.choose_vectors import find_vectors
         from labeltree.data.vectors.read_vector_files import read_vector_file
 
-        table = read_vector_file(Path(place))
+        if Path(place).suffix.lower() in VECTOR_SUFFIXES:
+            table: DataTable = read_vector_file(Path(place))
+        else:
+            table = DataTable.read(Path(place), **_query_settings(settings))
+            if set(_COLUMNS) & set(table.columns):  # other queries
+                return None
+            for note in table.notes:
+                _log.warning("%s", note)
         given = find_vectors(table, None)
         if given is None:
-            raise DataError(f"{table} holds no vectors")
+            raise DataError(f"{table} holds no vectors, and {_no_queries(table)}")
         store, names = given.store, [table.place(row) for row in range(table.num_rows)]
+        if store.width != index.settings.dim:
+            raise DataError(
+                f"{store.what} holds vectors of {store.width:,} numbers, and the index '{index.where}' "
+                f"vectors of {index.settings.dim:,}; {_SAME_MODEL}"
+            )
     else:
         from labeltree.inference.named_samples import open_other
 
@@ -110,12 +128,18 @@ def array_queries(index: Index, array: Any) -> list[Query]:
         )
     vectors = np.atleast_2d(vectors).astype(np.float32)
     kind: Kind = "embedding"
+    samples = ""
     if index.model is not None:
         run = index.open_model().run
-        if run.network.modality == "vector" and vectors.shape[1] == run.network.encoder.feature_dim:
-            kind = "vector"
+        if run.network.modality == "vector":
+            width = run.network.encoder.feature_dim
+            kind = "vector" if vectors.shape[1] == width else kind
+            samples = f", which its run makes of samples of {width:,}"
     if kind == "embedding" and vectors.shape[1] != index.settings.dim:
-        raise DataError(f"queries have {vectors.shape[1]} numbers a vector; give {wanted}")
+        raise DataError(
+            f"the array holds vectors of {vectors.shape[1]:,} numbers, and the index '{index.where}' vectors "
+            f"of {index.settings.dim:,}{samples}; {_SAME_MODEL}"
+        )
     return [Query(kind, f"row {row + 1}", vector) for row, vector in enumerate(vectors)]
 
 
@@ -139,26 +163,36 @@ def queries_in(place: str | Path, settings: Mapping[str, Any] | None = None) -> 
         return [Query("image", file) for file in files]
     from labeltree.data.table_columns import DataTable
 
+    table = DataTable.read(path, **_query_settings(settings))
+    for note in table.notes:
+        _log.warning("%s", note)
+    column = next((name for name in _COLUMNS if name in table.columns), None)
+    if column is None:
+        raise DataError(f"{table} {_no_queries(table)}")
+    kind = _COLUMNS[column]
+    values = table.filled(column)
+    if kind == "image":
+        values = [str(path.parent / value) for value in values]
+    return [Query(kind, value) for value in values]
+
+
+def _query_settings(settings: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The settings of a table of queries.
+
+    Raises:
+        DataError: If one is for tables of samples.
+    """
     settings = settings or {}
     if others := [name for name in settings if name not in ("sheet", "encoding")]:
         raise DataError(
             f"table.{others[0]} does not apply to queries, whose column is one of {', '.join(_COLUMNS)}; of "
             "their table, table.sheet and table.encoding can be set"
         )
-    table = DataTable.read(path, **settings)
-    for note in table.notes:
-        _log.warning("%s", note)
-    column = next((name for name in _COLUMNS if name in table.columns), None)
-    if column is None:
-        raise DataError(
-            f"{table} has no column of queries: one of {', '.join(_COLUMNS)}; it has "
-            f"{', '.join(table.columns)}"
-        )
-    kind = _COLUMNS[column]
-    values = table.filled(column)
-    if kind == "image":
-        values = [str(path.parent / value) for value in values]
-    return [Query(kind, value) for value in values]
+    return settings
+
+
+def _no_queries(table: DataTable) -> str:
+    return f"has no column of queries: one of {', '.join(_COLUMNS)}; it has {', '.join(table.columns)}"
 
 
 def run_queries(

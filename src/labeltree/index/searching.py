@@ -257,7 +257,8 @@ def _checked_queries(query: Any, settings: IndexSettings) -> Array:
     queries = queries[None] if queries.ndim == 1 else queries
     if queries.ndim != 2 or queries.shape[1] != settings.dim:
         raise DataError(
-            f"queries have the shape {given.shape}; the index has vectors of {settings.dim} dimensions"
+            f"queries have the shape {given.shape}; the index has vectors of {settings.dim} dimensions: give "
+            "those of the model whose embeddings it holds"
         )
     bad = np.flatnonzero(~np.isfinite(queries).all(1))
     if len(bad):

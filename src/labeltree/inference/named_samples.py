@@ -45,6 +45,7 @@ from labeltree.system_files import is_system_file
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.taxonomy.naming import near_names, some
 from labeltree.taxonomy.placeholders import plain_name
+from labeltree.taxonomy.versions.between_versions import CONTESTED
 from labeltree.training.choosing.earlier_splits import start_records
 from labeltree.training.recipe import Recipe, TableRecipe
 
@@ -449,6 +450,9 @@ def open_other(
         if not judged:
             raise TaxonomyError(f"{error}; {_OTHER_LABELS}") from error
         source = _without_unknown_labels(opened, no_labels, taxonomy, error)
+    for note in source.notes:
+        if note.endswith(CONTESTED):
+            _log.warning("%s: %s", spec, note)
     if modality == "both":
         source = _keep_paired(run, source)
     if modality != "both" and modality not in source.modalities:

@@ -12,7 +12,7 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.check_nodes import trust_labels
 from labeltree.taxonomy.versions.between_versions import VersionChange
 
-__all__ = ["run_on"]
+__all__ = ["run_by", "run_on"]
 
 
 def run_on(run: TrainedRun, taxonomy: str | Path, mapping: str | Path | None = None) -> TrainedRun:
@@ -35,8 +35,13 @@ def run_on(run: TrainedRun, taxonomy: str | Path, mapping: str | Path | None = N
     new = Taxonomy.from_file(taxonomy)
     if mapping is None and new == run.taxonomy:
         return run
+    return run_by(run, VersionChange.of(run.taxonomy, new, mapping))
+
+
+def run_by(run: TrainedRun, change: VersionChange) -> TrainedRun:
+    """See a run on the new version of this step from its taxonomy, as `run_on` does."""
+    new = change.mapping.new
     trust_labels(new)
-    change = VersionChange.of(run.taxonomy, new, mapping)
     nodes = change.to_new(run.network.from_training)
     network = copy.copy(run.network)  # the same modules and weights
     network.taxonomy, network.from_training = new, nodes

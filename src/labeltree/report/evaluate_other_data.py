@@ -93,7 +93,7 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
         table, given = _add_reference(theirs, known), {name: classifiers}
     else:
         table = _move_to_version(theirs, known, run, f"'{options.taxonomy}'")
-        given = {name: choose_for_version(here, options, classifiers.chosen)}
+        given = {name: choose_for_version(run, classifiers.chosen)}
 
     taught, later = seen_in_training(run, source), seen_since_training(run, source)
     seen = torch.from_numpy(taught | later)

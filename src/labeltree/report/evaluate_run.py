@@ -23,7 +23,7 @@ from labeltree.inference.calibrate_run import open_decider, with_stored_rule
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.model_facts import model_sentence
 from labeltree.inference.named_samples import seen_since_training
-from labeltree.inference.other_version import run_on
+from labeltree.inference.other_version import run_by
 from labeltree.inference.run_classifiers import own_scores, run_classifiers
 from labeltree.inference.run_embeddings import RAW_NAMES, run_tables, start_name
 from labeltree.options.evaluation import EvaluateOptions
@@ -52,7 +52,7 @@ def evaluate_run(options: EvaluateOptions) -> Evaluated:
             has other samples or another taxonomy.
         DataError: If no label, or for a DAG one of them, is not in the other taxonomy.
         TaxonomyError: If the mapping cannot be read, or is between other taxonomies.
-        ValueError: If there is a mapping without a taxonomy, or to a DAG.
+        ValueError: If there is a mapping without a taxonomy.
         FolderInUseError: If another process writes where the files go.
     """
     folder = RunFolder(options.place).require()
@@ -108,7 +108,9 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
     if other is not None:
         other = replace(other, labels=run.taxonomy)
         if other.change is not None:
-            chosen = choose_for_version(run, options, classifiers[name].chosen)
+            chosen = classifiers[name].chosen
+            if other.change.file is not None or other.change.mapping.new != run.taxonomy:
+                chosen = choose_for_version(run_by(run, other.change), chosen)
             classifiers[name] = replace(classifiers[name], chosen=chosen)
     corrections = None
     if options.corrections is not None:
@@ -235,17 +237,13 @@ def _label_remarks(
     return [*([say_before_and_after] if changed else []), say_corrected]
 
 
-def choose_for_version(
-    run: TrainedRun, options: EvaluateOptions, before: ChosenClassifier
-) -> ChosenClassifier:
-    """The classifier with which the run answers on another version, as `predict` chooses it.
+def choose_for_version(there: TrainedRun, before: ChosenClassifier) -> ChosenClassifier:
+    """The classifier with which a run answers on another version, as `predict` chooses it.
 
-    Where it cannot answer there, the one with which it answers on its own taxonomy.
+    Args:
+        there: The run, seen on that version.
+        before: The classifier with which it answers on its own taxonomy, as it does where it cannot choose.
     """
-    assert options.taxonomy is not None
-    there = run_on(run, options.taxonomy, options.mapping)
-    if there.base is None:
-        return before
     try:
         return open_decider(there).chosen
     except (DataError, RunError):

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 
 from labeltree.decisions.classifiers import ClassScores
-from labeltree.errors import DataError
+from labeltree.errors import DataError, typed
 from labeltree.evaluation import EvaluationResult, carry_over, translate
 from labeltree.evaluation.answer_columns import PREFIX
+from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes
 from labeltree.evaluation.result import MethodResult
 from labeltree.runs import EmbeddingTable, RunFolder
-from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyMapping
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 from labeltree.taxonomy.versions.between_versions import VersionChange, mapping_digest
 
 __all__ = ["OtherTaxonomy", "compare_with_before"]
@@ -30,7 +31,8 @@ class OtherTaxonomy:
         labels: Taxonomy of the labels.
         judge: The taxonomy that judges.
         file: Its file.
-        change: The step from one version to the other; None to a DAG, in which labels are found by name.
+        change: The step from one version to the other, of a DAG to its projection; None to a DAG without a
+            mapping, in which labels are found by name.
     """
 
     labels: AnyTaxonomy
@@ -46,17 +48,15 @@ class OtherTaxonomy:
 
         Raises:
             TaxonomyError: If the mapping cannot be read, or is between other taxonomies.
-            ValueError: If there is a mapping to a DAG.
         """
-        if not isinstance(judge, Taxonomy):
-            if mapping is not None:
-                raise ValueError(f"a mapping leads to a tree, and '{file}' is a DAG; leave the mapping out")
+        if not isinstance(judge, Taxonomy) and mapping is None:
             assert labels is not None
             return cls(labels, judge, file, None)
+        new = JudgingTaxonomy.of(judge).reading_every_path()
         if labels is not None:
-            return cls(labels, judge, file, VersionChange.of(labels, judge, mapping))
+            return cls(labels, judge, file, VersionChange.of(labels, new, mapping))
         assert mapping is not None
-        change = VersionChange(TaxonomyMapping.load(mapping, new=judge), Path(mapping))
+        change = VersionChange.from_file(mapping, None, new)
         return cls(change.mapping.old, judge, file, change)
 
     @property
@@ -77,9 +77,17 @@ class OtherTaxonomy:
             table: With nodes of the taxonomy of the labels.
             own_scores: The classifier that gave its answers; see `carry_over`.
         """
-        if self.change is None:
+        if self.change is not None:
+            moved = carry_over(table, self.change, f"'{self.file}'", own_scores)
+            return JudgingTaxonomy.of(self.judge).table_of_judge(moved)
+        try:
             return translate(table, self.labels, self.judge, f"'{self.file}'")
-        return carry_over(table, self.change, f"'{self.file}'", own_scores)
+        except DataError as error:
+            raise DataError(
+                f"{error}, or say with --mapping what became of them: 'labeltree taxonomy project "
+                f"{typed(self.file)} --out tree.json' makes a tree of the DAG, 'labeltree taxonomy map OLD "
+                "tree.json' a mapping to edit, and --mapping takes it with the DAG"
+            ) from None
 
     def remark(self, result: EvaluationResult, table: EmbeddingTable) -> EvaluationResult:
         """A result that says what the change of the taxonomy did to the samples of the evaluated split.

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from labeltree.errors import typed
+from labeltree.taxonomy.naming import join_path
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, placeholder_nodes
 from labeltree.taxonomy.tree import Taxonomy
 from labeltree.taxonomy.versions.change_entries import Change, Guess, Kind
 from labeltree.taxonomy.versions.near_names import near_pairs, plain_key
 
-__all__ = ["Finding", "Review", "review"]
+__all__ = ["Finding", "Review", "review", "review_hint"]
 
 Subject = Literal[
     "same name", "one letter apart", "only child", "same name elsewhere", "same children", "placeholder"
 ]
 _DEEP, _SHARED = 2, 1 / 3  # nodes below so many others that share less than this of these may be homonyms
+_HINTED = 1000  # nodes
 _MANY = 3  # names or sets of children under more parents than this, such as sizes, are meant
 
 
@@ -87,6 +91,30 @@ def review(
         _find(tree, keys, rank), key=lambda finding: (len(finding.guess.change.old), finding.guess.node)
     )
     return _compatible(tree, findings)
+
+
+def review_hint(tree: Taxonomy, place: str | os.PathLike[str]) -> str | None:
+    """A sentence that siblings are likely one class, if there are any, and how to look at all findings.
+
+    Taxonomies of more than 1,000 nodes are not looked at: that would take more time than a person waits for
+    what was not asked for.
+
+    Args:
+        tree: The taxonomy.
+        place: What 'labeltree taxonomy review' reads it from.
+    """
+    if tree.num_nodes > _HINTED:
+        return None
+    of_siblings = ("same name", "one letter apart")
+    changes = [each.guess.change for each in review(tree).findings if each.subject in of_siblings]
+    if not changes:
+        return None
+    pairs = [f"'{join_path(change.old)}' and '{change.new[0][-1]}'" for change in changes[:3]]
+    more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
+    return (
+        f"likely one class each, by their spelling: {', '.join(pairs)}{more}; 'labeltree taxonomy review "
+        f"{typed(place)} --out changes.yaml' proposes what to merge"
+    )
 
 
 def _find(tree: Taxonomy, keys: list[list[str]], rank: list[tuple[int, int, int]]) -> Iterator[Finding]:

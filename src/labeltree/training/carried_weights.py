@@ -11,8 +11,9 @@ from torch import Tensor
 
 from labeltree.errors import TaxonomyError
 from labeltree.runs import ModelDescription, RunFolder
-from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.versions.between_versions import VersionChange
+from labeltree.taxonomy.versions.mapping_file import described_versions
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 
@@ -117,6 +118,7 @@ def carry_over_objective(
             (counts.fresh, "fresh"),
         ]
         said.append("classes: " + ", ".join(f"{count:,} {how}" for count, how in parts if count))
+    said += [sentence.removesuffix(".") for sentence in change.made_for]
     return f"training starts from the run in '{run.path}': {'; '.join(said)}"
 
 
@@ -156,9 +158,15 @@ def _change(
     why = "it was trained on another taxonomy than that of its data"
     if old == old_taxonomy and training == taxonomy:
         try:
-            loaded = TaxonomyMapping.load(recipe.mapping, old=old, new=training)
-            return VersionChange(loaded, Path(recipe.mapping))
+            return VersionChange.from_file(recipe.mapping, old, training)
         except TaxonomyError as error:
+            digest = described_versions(recipe.mapping).get("old", {}).get("digest")
+            if digest is None or old.digest.startswith(digest):  # made for the run's taxonomy, as in evaluate
+                raise TaxonomyError(
+                    f"{error}. The old taxonomy is that of the run in '{recipe.weights}', whose weights "
+                    "training starts from. If the labels of the data are of another version, make the "
+                    "mapping with 'labeltree taxonomy map OLD NEW', which notes that version in it"
+                ) from None
             why = str(error)
     _log.warning(
         "the classes of the run that training starts from are matched by what is certain, and not by the "

@@ -35,6 +35,7 @@ from labeltree.models import (
 from labeltree.processes import Terminated, end_with_parent
 from labeltree.progress import progress_line, silent
 from labeltree.runs import RunFolder
+from labeltree.taxonomy.review_names import review_hint
 from labeltree.training.callbacks.checkpoints import AtomicCheckpointIO, Checkpoints, ResumedEarlyStopping
 from labeltree.training.callbacks.divergence import (
     DivergenceWatch,
@@ -190,6 +191,8 @@ def train(
             objective = choose_objective(with_encoder(recipe, source), source)
             summary = replace(summary, notes=(f"objective: {objective}", *summary.notes))
         experiment = prepare(recipe, source)
+        if said := review_hint(source.taxonomy, folder.path):
+            summary = replace(summary, notes=(*summary.notes, said))
         summary = _note_length(summary, recipe, training_size(source), experiment.batches)
         kept, taught = say_earlier_splits(recipe, source)
         summary = replace(summary, warnings=(*summary.warnings, *taught))

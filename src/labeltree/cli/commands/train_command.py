@@ -72,6 +72,7 @@ def run(arguments: list[str]) -> None:
 
     from labeltree.inference.finish import finish_run
     from labeltree.runs import ModelDescription
+    from labeltree.training.choosing.earlier_splits import say_new_split
     from labeltree.training.fit import train
     from labeltree.training.records.record import is_first_rank
 
@@ -96,6 +97,8 @@ def run(arguments: list[str]) -> None:
     )
     if closing := json.loads(folder.data.read_text("utf-8")).get("closing"):
         print(f"warning: {closing}", file=sys.stderr)
+    if said := say_new_split(recipe, folder):
+        print(f"note: {said}", file=sys.stderr)
 
 
 def _ending(history: list[dict[str, float]], objective: str, monitor: str, data: str) -> str:

@@ -51,6 +51,8 @@ _PROPERTY = re.compile("date|time|year|month|day|sex|gender|age|fold|split|set|s
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W_a-zA-Z]+")
 # The last word of the name of a column whose values may be kinds of those of another.
 _KINDS = {"type", "subtype", "kind", "category", "subcategory", "class", "subclass", "family", "variety"}
+# That of a column whose values may be above those of another.
+_LEVELS = {*_KINDS, "department", "division", "section", "supercategory", "superclass", "genus", "order"}
 _LONG = 60  # characters; longer cells are texts
 MOST_EXCEPTIONS = 0.02  # share of the values that may lie in several values of a column with which they nest
 _GAPS = 0.1  # share of the rows in which a column may be empty, if gaps are bridged
@@ -89,6 +91,12 @@ class LabelCandidate:
             and sum(map(len, texts)) <= _LONG * len(texts)
             and not any(Path(text).suffix.lower() in EXTENSIONS for text in texts[:20])
         )
+
+    @property
+    def is_level(self) -> bool:
+        """Whether the name of the column stands for a level of a taxonomy."""
+        words = _WORD.findall(self.name)
+        return bool(words) and words[-1].lower() in _LEVELS
 
     @property
     def is_origin(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from labeltree.counted_nouns import say_count
 from labeltree.data.biology.rank_gaps import Gaps
 from labeltree.data.table_columns import Cells, DataTable
 from labeltree.data.tables.fill_down import fill_setting, find_outlined, outlined_words, repeat_codes
@@ -148,20 +149,25 @@ def _stray_rows(finer: LabelCandidate, coarser: LabelCandidate) -> np.ndarray[An
 
 
 def _tell_strays(
-    table: DataTable, finer: LabelCandidate, coarser: LabelCandidate, strays: np.ndarray[Any, Any]
+    table: DataTable,
+    finer: LabelCandidate,
+    coarser: LabelCandidate,
+    strays: np.ndarray[Any, Any],
+    shown: int = _SHOWN,
 ) -> str:
-    """Which rows keep two columns from nesting, and how the values lie in all others."""
+    """Which rows keep two columns from nesting, and the first of those in which the values lie as usual."""
     told = []
-    for row in strays[:_SHOWN].tolist():
+    for row in strays[:shown].tolist():
         name = finer.texts[finer.codes[row]]
         with_name = (finer.codes == finer.codes[row]) & coarser.known
         most = int(np.bincount(coarser.codes[with_name]).argmax())
-        others = int((with_name & (coarser.codes == most)).sum())
+        usual = np.flatnonzero(with_name & (coarser.codes == most))
+        others = f" and {say_count(len(usual) - 1, 'other')}" if len(usual) > 1 else ""
         told.append(
-            f"{table.place(row)} has {name!r} in {coarser.texts[coarser.codes[row]]!r}, {others:,} "
-            f"other{'s have' if others > 1 else ' has'} it in {coarser.texts[most]!r}"
+            f"{table.place(row)} has {name!r} in {coarser.texts[coarser.codes[row]]!r}, "
+            f"{table.place(int(usual[0]))}{others} in {coarser.texts[most]!r}"
         )
-    more = f", and {len(strays) - _SHOWN:,} more such rows" if len(strays) > _SHOWN else ""
+    more = f", and {say_count(len(strays) - shown, 'more such row')}" if len(strays) > shown else ""
     return f"{'; '.join(told)}{more}"
 
 
@@ -179,12 +185,22 @@ def _nearly_nested(
             rows = _stray_rows(finer, coarser)
             few = len(rows) <= max(1, MOST_EXCEPTIONS * np.count_nonzero(finer.known & coarser.known))
             if len(strays) > (1 - _NEARLY) * values and not few:
+                if finer is base and column.is_level and not repeats_below(column, chain[-1]):
+                    notes.append(
+                        f"the column '{column.name}' is another classification than '{base.name}', of which "
+                        f"{len(strays):,} of {values:,} values lie in several of its values: "
+                        f"{_tell_strays(table, finer, coarser, rows, 1)}. If they are other classes there, "
+                        f"take it as a level with {columns_setting(_insert_column(chain, column))}"
+                    )
                 continue
             gaps = int(((finer.codes >= 0) & (coarser.codes < 0)).sum())
             if lies_in(finer, coarser):
                 continue
             why = (
-                f"{some(strays, 3)} lie{'s' * (len(strays) == 1)} in several of its values" if strays else ""
+                f"{some(strays, 3)} lie{'s' * (len(strays) == 1)} in several of its values "
+                f"({_tell_strays(table, finer, coarser, rows, 1)})"
+                if strays
+                else ""
             )
             if gaps:
                 why = f"'{coarser.name}' is empty in {gaps:,} rows where '{finer.name}' is not"

@@ -15,12 +15,14 @@ from labeltree.taxonomy.check_nodes import moved_nodes
 from labeltree.taxonomy.label_index import Label, LabelIndex
 from labeltree.taxonomy.naming import join_path, some
 from labeltree.taxonomy.tree import Taxonomy
+from labeltree.taxonomy.versions.mapping_file import describe_version, other_version
 from labeltree.taxonomy.versions.taxonomy_mapping import TaxonomyMapping
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
+    "CONTESTED",
     "ChangeCount",
     "LabelsOfBoth",
     "VersionChange",
@@ -29,6 +31,8 @@ __all__ = [
     "why_coarser",
 ]
 
+CONTESTED = ": another class in each version, and read as the old one's"
+"""How the note on labels that two versions have, each for another class, ends."""
 _KINDS = {
     "rename": "renamed",
     "move": "moved",
@@ -60,11 +64,13 @@ class VersionChange:
         file: The file that the mapping is from; None: it consists of what is certain, see
             `TaxonomyMapping.between`.
         guesses: Without a file, the number of further changes that are guessed, and were not used.
+        made_for: Sentences that the file was made for versions with another number of nodes; see `from_file`.
     """
 
     mapping: TaxonomyMapping
     file: Path | None = None
     guesses: int = 0
+    made_for: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, old: Taxonomy, new: Taxonomy, file: str | Path | None = None) -> VersionChange:
@@ -76,8 +82,33 @@ class VersionChange:
         if file is None:
             mapping, guesses = TaxonomyMapping.between(old, new)
             return cls(mapping, None, len(guesses))
+        return cls.from_file(file, old, new)
+
+    @classmethod
+    def from_file(cls, file: str | Path, old: Taxonomy | None, new: Taxonomy) -> VersionChange:
+        """The mapping of a file, which may have been made for other versions with the same paths.
+
+        Nodes in another order have another digest, too: only where their number differs, that is said.
+
+        Args:
+            file: The mapping.
+            old: The old taxonomy; None: it follows from the mapping.
+            new: The new one.
+
+        Raises:
+            TaxonomyError: If the file is missing, damaged or made for other taxonomies.
+        """
         mapping = TaxonomyMapping.load(file, old=old, new=new)
-        return cls(mapping, Path(file))
+        said = []
+        for which, taxonomy in (("old", old), ("new", new)):
+            other = None if taxonomy is None else other_version(file, which, taxonomy)
+            if taxonomy is not None and other is not None and other.nodes != str(taxonomy.num_nodes):
+                what = "the labels" if which == "old" else "the new taxonomy"
+                said.append(
+                    f"{Path(file).name} was made for {other}; {what} {'are' if which == 'old' else 'is'} of "
+                    f"{describe_version(taxonomy)}."
+                )
+        return cls(mapping, Path(file), made_for=tuple(said))
 
     @property
     def places(self) -> Tensor:
@@ -152,6 +183,7 @@ class VersionChange:
             for kind, count in counts.items()
         ]
         sentence = f"Labels were carried over to {name} by {by}: {'; '.join(said) or 'nothing changes'}."
+        sentence = " ".join([sentence, *self.made_for])
         if self.guesses:
             several = self.guesses > 1
             sentence += (
@@ -248,6 +280,12 @@ class LabelsOfBoth(LabelIndex):
         reasons = [why_coarser(self._mapping, node) for node in self._old.candidates(label)]
         return reasons[0] if reasons and None not in reasons else None
 
+    def mapped_paths(self) -> set[tuple[str, ...]]:
+        """The paths of the old nodes that labels were, and of those above them."""
+        nodes = {node for label in self.mapped for node in self._old.candidates(label)}
+        above = {other for node in nodes for other in self._old.ancestors_of(node)}
+        return {self._old.path(node) for node in nodes | above}
+
     def lost(self) -> list[str]:
         """The labels that were mapped to the root, which says nothing."""
         return sorted(
@@ -260,11 +298,11 @@ class LabelsOfBoth(LabelIndex):
         """How many labels were mapped, and how many taken as they are."""
         taken = f"; {len(self.taken):,} that only the new one has are taken as they are" if self.taken else ""
         count = f"{len(self.mapped):,} different labels"
-        by = f"of the old taxonomy are read on the new one by the mapping{taken}{self._say_contested()}"
-        return f"{count} {by}"
+        return f"{count} of the old taxonomy are read on the new one by the mapping{taken}"
 
-    def _say_contested(self) -> str:
+    def say_contested(self) -> list[str]:
+        """A sentence on labels that both taxonomies have, each for another class; none without any."""
         if not self.contested:
-            return ""
-        names = some([name if isinstance(name, str) else join_path(name) for name in self.contested], 3)
-        return f"; {names}, another class in each version, are read as the old one's"
+            return []
+        names = sorted(name if isinstance(name, str) else join_path(name) for name in self.contested)
+        return [f"{some(names, 3)}{CONTESTED}"]

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,7 +20,16 @@ from labeltree.taxonomy.versions.change_entries import KINDS, Change, Guess
 from labeltree.taxonomy.versions.merged_labels import LabelsBelowMerged, find_hosts
 from labeltree.taxonomy.versions.stable_ids import carry_aliases
 
-__all__ = ["described_versions", "is_edited", "read_mapping", "write_mapping"]
+__all__ = [
+    "DescribedVersion",
+    "describe_version",
+    "described_versions",
+    "is_edited",
+    "lines_about_none",
+    "other_version",
+    "read_mapping",
+    "write_mapping",
+]
 
 VERSION = 1
 _PLAIN = re.compile(r"[\w(][\w ()./+×'-]*")
@@ -50,6 +59,11 @@ class _Line:
     new: tuple[Path_, ...]
     number: int
     also: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """The old node, and where the file names it."""
+        return f"{join_path(self.old)} (line {self.number})"
 
 
 def write_mapping(
@@ -100,6 +114,58 @@ def described_versions(path: str | os.PathLike[str]) -> dict[str, dict[str, str]
         TaxonomyError: If it is no mapping.
     """
     return _parse(Path(path))[0]
+
+
+@dataclass(frozen=True)
+class DescribedVersion:
+    """A version for which a file says that it was made.
+
+    Attributes:
+        digest: The beginning of its digest.
+        nodes: Its number of nodes; None if the file does not say it.
+        release: What people call it; None likewise.
+    """
+
+    digest: str
+    nodes: str | None = None
+    release: str | None = None
+
+    def __str__(self) -> str:
+        name = "a version" if self.release is None else f"release {self.release}"
+        count = "" if self.nodes is None else f"{self.nodes} nodes and "
+        return f"{name} with {count}the digest {self.digest}"
+
+
+def other_version(path: str | os.PathLike[str], which: str, taxonomy: Taxonomy) -> DescribedVersion | None:
+    """The `old` or `new` version for which a file was made, if it is not this taxonomy.
+
+    Raises:
+        TaxonomyError: If it is no mapping.
+    """
+    described = described_versions(path).get(which, {})
+    if taxonomy.digest.startswith(described.get("digest", "")):
+        return None
+    return DescribedVersion(described["digest"], described.get("nodes"), described.get("release"))
+
+
+def describe_version(taxonomy: Taxonomy) -> str:
+    """A version in words: its release, its size and its digest."""
+    release = "" if taxonomy.release is None else f"release {taxonomy.release}, "
+    return f"{release}{taxonomy.num_nodes} nodes, digest {taxonomy.digest[:16]}"
+
+
+def lines_about_none(path: str | os.PathLike[str], known: Container[Path_]) -> list[str]:
+    """The old classes that the lines of a file name and that nobody knows, each with its line.
+
+    Args:
+        path: The file.
+        known: Paths of the old classes.
+
+    Raises:
+        TaxonomyError: If it is no mapping.
+    """
+    lines = _parse(Path(path))[1]
+    return [line.place for line in lines if line.kind != "add" and line.old not in known]
 
 
 def _digest(text: str | bytes) -> str:
@@ -167,6 +233,12 @@ def _check_complete(old: Taxonomy, new: Taxonomy, earlier: dict[str, str], later
     """Refuse a file that does not lead from its own new version back to its old one."""
     digest, nodes = later.get("digest"), earlier.get("nodes")
     same = bool(digest) and new.digest.startswith(str(digest))
+    if same and nodes is not None and nodes.isdecimal() and old.num_nodes > int(nodes):
+        raise TaxonomyError(
+            f"the lines are about {old.num_nodes} nodes of the old version, which had {nodes}: correct or "
+            "remove those that name a class that it never had; 'labeltree taxonomy diff OLD NEW --mapping "
+            "FILE' names them"
+        )
     if same and nodes is not None and nodes != str(old.num_nodes):
         raise TaxonomyError(
             f"the changes lead back to {old.num_nodes} nodes, and the old version has {nodes}: lines of "
@@ -362,7 +434,7 @@ def _lines_of_nodes(old: Taxonomy, lines: list[_Line]) -> dict[int, _Line]:
             continue
         node = old.follow(line.old)
         if node is None:
-            unknown.append(f"{join_path(line.old)} (line {line.number})")
+            unknown.append(line.place)
             continue
         before = line_of.get(node)
         if before is not None and "remove" not in (before.kind, line.kind):
@@ -372,7 +444,11 @@ def _lines_of_nodes(old: Taxonomy, lines: list[_Line]) -> dict[int, _Line]:
         if before is None or before.kind == "remove":
             line_of[node] = line
     if unknown:
-        raise TaxonomyError(f"made for another version: the old taxonomy has no {some(unknown, 3)}")
+        s = "" if len(unknown) == 1 else "s"
+        raise TaxonomyError(
+            f"made for another version: the old taxonomy has no {some(unknown, 3)}; correct the path{s}, or "
+            f"remove the line{s}"
+        )
     return line_of
 
 

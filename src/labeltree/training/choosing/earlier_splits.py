@@ -10,11 +10,12 @@ import numpy as np
 
 from labeltree.counted_nouns import say_count
 from labeltree.data import Source
+from labeltree.file_kinds import is_table_file
 from labeltree.runs import RunFolder, SampleRecord
 from labeltree.split_names import CALIB, SPLIT_WORDS, UNSEEN, most_taught
 from labeltree.training.recipe import Recipe
 
-__all__ = ["earlier_splits", "say_earlier_splits", "start_records"]
+__all__ = ["earlier_splits", "say_earlier_splits", "say_new_split", "start_records"]
 
 Array = np.ndarray[Any, Any]
 
@@ -93,6 +94,31 @@ def say_earlier_splits(recipe: Recipe, source: Source) -> tuple[str, list[str]]:
                 f"{_HARM[name]}. {_remedy(recipe, source, name)}"
             )
     return said, warned
+
+
+def say_new_split(recipe: Recipe, folder: RunFolder) -> str | None:
+    """That a run on a later version of a taxonomy has other test samples than one on an earlier version.
+
+    Args:
+        recipe: The recipe of the run, which leads to a later version where it has a mapping.
+        folder: The run, whose taxonomy may have a history.
+
+    Returns:
+        The sentence; None on the first version, and where the data or the weights give the split.
+    """
+    if recipe.weights is not None or recipe.fold is not None or not recipe.test:
+        return None
+    if recipe.mapping is None and len(folder.load_taxonomy().history) < 2:
+        return None
+    given = folder.load_samples().given_split
+    if given is not None and bool((np.asarray(given) == "test").any()):
+        return None
+    column = " or a column of your own (--table.split_column)" if is_table_file(recipe.data) else ""
+    return (
+        "the split was drawn anew on this version of the taxonomy: a run on an earlier version has other "
+        f"test samples, which may have taught this one. --weights THAT_RUN{column} keeps its split, so that "
+        "both are compared on the same ones"
+    )
 
 
 _HARMFUL = {"test": ("train", "val"), "val": ("train",), CALIB: ("train", "val"), UNSEEN: ("train", "val")}
