@@ -112,7 +112,7 @@ class WithoutBlocks:
         left = np.repeat(mean, len(self.searches), axis=1)
         for part in self._split_searches(weights):
             usual = divided(np.asarray(part.weights @ np.nan_to_num(values))[:, None], part.total)
-            moved = divided(part.total, total) * (self._means(part) - usual)
+            moved = divided(part.total, total) * (part.means() - usual)
             left[:, part.blocks] += np.where(part.total > 0, moved, 0.0)
         return left
 
@@ -156,12 +156,12 @@ class WithoutBlocks:
         block do to all others; as that is what is left of their effects, it is scaled up to them.
         """
         rows, blocks = self.rows[part.rows], len(part.blocks)
-        left = self.values[np.ix_(part.rows, part.blocks)].astype(float)
-        some, known = part.weights[:, rows], ~np.isnan(left)
+        left, some = part.left, part.queries
+        known = ~np.isnan(left)
         block = np.searchsorted(part.blocks, self.blocks[rows])
         others = known.any(axis=1, keepdims=True) & (block[:, None] != np.arange(blocks))
         rest = divided(some @ (others * value[rows][:, None]), some @ others.astype(float))
-        lost = rest - self._means(part)
+        lost = rest - part.means()
         change, seen = np.where(known, value[rows][:, None] - left, 0.0), some @ known.astype(float)
         entries = some.tocoo()
         place = entries.row * blocks + block[entries.col], entries.col
@@ -174,30 +174,34 @@ class WithoutBlocks:
         pairs *= np.sqrt((blocks - 1) ** 3 / (blocks * (blocks - 2) ** 2))
         return lost - lost.mean(axis=1, keepdims=True), pairs.transpose(1, 2, 0)
 
-    def _means(self, part: _Search) -> Floats:
-        """The means `(m, b)` of the queries of one search without each of its blocks."""
-        left = self.values[np.ix_(part.rows, part.blocks)].astype(float)
-        some = part.weights[:, self.rows[part.rows]]
-        return divided(some @ np.nan_to_num(left), some @ (~np.isnan(left)).astype(float))
-
     def _split_searches(self, weights: csr_array) -> Iterator[_Search]:
         """The blocks and queries of each search, and the weights of its samples."""
         for search in np.unique(self.searches):
             of_search = self.searches == search
             mine = (self.blocks >= 0) & of_search[self.blocks]
-            chosen = weights @ diags_array(mine.astype(float))
-            yield _Search(
-                np.flatnonzero(of_search), np.flatnonzero(mine[self.rows]), chosen.tocsr(), _total(chosen)
-            )
+            chosen = weights if mine.all() else (weights @ diags_array(mine.astype(float))).tocsr()
+            blocks, rows = np.flatnonzero(of_search), np.flatnonzero(mine[self.rows])
+            left = self.values[np.ix_(rows, blocks)].astype(float)
+            yield _Search(blocks, rows, chosen, _total(chosen), chosen[:, self.rows[rows]], left)
 
 
 class _Search(NamedTuple):
-    """One of the searches of `WithoutBlocks`: its blocks, its queries, their weights and the sum of these."""
+    """One of the searches of `WithoutBlocks`: blocks, queries, weights of its samples and their sum.
+
+    `queries` are the weights `(m, c)` of its queries, and `left` their values `(c, b)` without each block.
+    """
 
     blocks: NDArray[np.int64]
     rows: NDArray[np.int64]
     weights: csr_array
     total: Floats
+    queries: csr_array
+    left: Floats
+
+    def means(self) -> Floats:
+        """The means `(m, b)` of the queries without each block."""
+        known = (~np.isnan(self.left)).astype(float)
+        return divided(self.queries @ np.nan_to_num(self.left), self.queries @ known)
 
 
 def _total(weights: csr_array) -> Floats:
