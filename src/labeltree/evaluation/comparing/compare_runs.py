@@ -14,7 +14,7 @@ from labeltree.evaluation.chosen_samples import with_usual_splits
 from labeltree.evaluation.comparing.compare_outcomes import BY_STRATUM, compare
 from labeltree.evaluation.comparing.comparison import Comparison
 from labeltree.evaluation.comparing.corrected_runs import commands_on_corrected
-from labeltree.evaluation.comparing.gate import Gate, Verdict
+from labeltree.evaluation.comparing.gate import Gate, Verdict, gate_text
 from labeltree.evaluation.comparing.pair_test_samples import name_sample, pair_samples
 from labeltree.evaluation.comparing.paired_estimates import OtherLabelsError
 from labeltree.evaluation.comparing.result_text import comparison_csv, comparison_text
@@ -39,6 +39,7 @@ _HALF = (
     "There is no split: half of the samples was set aside for the classifiers to learn from, and answers and "
     "violations are measured on the other half. Retrieval searches all samples."
 )
+_EVERY = "all numbers: .to_pandas(); as text: .text"
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,6 +52,7 @@ class Compared:
         verdicts: What it says.
         verdict: Sentences: which is better, by how much, and where; empty if nothing was to compare.
         shown: The main numbers as rows of texts below a row of heads, as notebooks show them.
+        short: The same as a table of text with the notes below it, as the terminal prints it.
     """
 
     result: Comparison
@@ -64,6 +66,7 @@ class Compared:
     verdicts: tuple[Verdict, ...] | None = None
     verdict: tuple[str, ...] = ()
     shown: tuple[tuple[str, ...], ...] = ()
+    short: str = ""
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each metric, with the columns of `comparison.csv`."""
@@ -74,12 +77,16 @@ class Compared:
     def _repr_html_(self) -> str:
         table = html_table(self.shown[0], self.shown[1:]) if self.shown else ""
         level = f"in brackets: {self.result.confidence:.0%} confidence intervals" if table else None
-        sentences = [level, *self.result.notes, f"report: {self.page or self.markdown}"]
+        sentences = [level, *self.result.notes, f"report: {self.page or self.markdown}", _EVERY]
         return str(html_sentences([" ".join(self.verdict)]) + table + html_sentences(sentences))
 
     def __repr__(self) -> str:
-        """The comparison as text, and where its files are."""
-        return f"{self.text.rstrip()}\n\n{self.page or self.markdown}"
+        """The verdict and the main numbers as the terminal prints them, and where all are."""
+        if not self.short:
+            return f"{self.text.rstrip()}\n\n{self.page or self.markdown}"
+        gate = "" if self.gate is None else gate_text(self.gate, self.verdicts or (), self.result)
+        said = ["\n".join(self.verdict), self.short, gate, f"report: {self.page or self.markdown}\n{_EVERY}"]
+        return "\n\n".join(filter(None, said))
 
 
 def compare_paths(methods: Mapping[str, Sequence[str | Path]], options: CompareOptions) -> Compared:
