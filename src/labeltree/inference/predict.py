@@ -264,7 +264,10 @@ def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
         from labeltree.inference.coverage import count_called_unknown
 
         fresh = labels.masked_fill(task.seen, -1)
-        called = count_called_unknown(answers.unknown, fresh, rule.classes.nodes, taxonomy, unknown)
+        held = 0 if decider.novelty is None else decider.novelty.known.count
+        called = count_called_unknown(
+            answers.unknown, fresh, rule.classes.nodes, taxonomy, unknown, held, table.groups
+        )
     if judged is not None and task.price is None:
         from labeltree.inference.coverage import measure_coverage  # only labelled samples need it
 

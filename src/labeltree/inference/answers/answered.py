@@ -156,11 +156,16 @@ class Answered:
         more = len(self) - MOST_SHOWN
         further = f"… {more:,} more\n" if more > 0 else ""
         table = show_rows(self._rows()[:MOST_SHOWN], "table")
-        return "\n".join([table + further + self.sentence(), *self.caveats()])
+        return "\n".join([table + further + self.sentence(), *self.promises(), *self.caveats()])
 
     def _repr_html_(self) -> str:
         rows = self._rows()
-        return html_answers(rows, answer_cells(rows), [self.sentence(), *self.caveats()])
+        promises = [line for text in self.promises() for line in text.splitlines()]
+        return html_answers(rows, answer_cells(rows), [self.sentence(), *promises, *self.caveats()])
+
+    def promises(self) -> list[str]:
+        """What was promised of the answers, and whether labels bear it out; empty without labels."""
+        return [each.text() for each in (self.coverage, self.called_unknown) if each is not None]
 
     def caveats(self, *, full: bool = False) -> list[str]:
         """What limits the answers, a sentence each, such as that the samples are unlike those of training.
