@@ -128,6 +128,13 @@ def test_coverage_of_all_of_groups_and_by_site(counted: str) -> None:
     assert "too few to tell" in lines[3]
     assert lines[4].endswith("not kept")
     assert "file: " in lines[5]
+    equal = measure_coverage(answers, table, judged, TREE, promise, 500, answers)
+    assert equal is not None
+    assert math.isnan(equal.plain), "calling samples unknown changed nothing"
+    assert equal.text() == found.text()
+    coarser = measure_coverage(torch.zeros_like(answers), table, judged, TREE, promise, 500, answers)
+    assert coarser is not None
+    assert (coarser.whole.share, coarser.plain) == (1.0, pytest.approx(found.whole.share))
 
 
 def parts_by(values: Sequence[object], groups: Sequence[object]) -> tuple[list[str], tuple[str, ...]]:

@@ -75,6 +75,8 @@ class Coverage:
         within_groups: Attributes that tell apart things of one group, such as its lesions 1, 2, 3: value 1
             of one group has nothing in common with value 1 of another.
         calibrated: Number of samples (or groups) that thresholds come from; 0 if unknown.
+        plain: The share of `whole` before samples were called unknown, which makes their answers coarser; NaN
+            if that changed nothing.
     """
 
     promised: float
@@ -87,6 +89,7 @@ class Coverage:
     left_out: tuple[tuple[str, int], ...] = ()
     within_groups: tuple[str, ...] = ()
     calibrated: int = 0
+    plain: float = math.nan
 
     def text(self) -> str:
         """A few lines for a terminal."""
@@ -96,6 +99,11 @@ class Coverage:
         chance = _explain_chance(self.whole.kept, self.promised, self.whole.high, self.calibrated)
         measured = f"{self.whole.sentence(self.promised)}{chance}"
         lines = [f"promised that {what}: {self.promised:g}; found: {measured}"]
+        if not math.isnan(self.plain):
+            lines.append(
+                f"  before samples were called unknown, which makes their answers coarser: {self.plain:.1%} "
+                "(this is what 'labeltree evaluate' measures)"
+            )
         if self.groups is not None:
             lines.append(
                 f"  of {say_count(self.groups, 'group')}, {self.all_held:.1%} have answers "
@@ -199,6 +207,7 @@ def measure_coverage(
     taxonomy: Taxonomy,
     promise: Promise,
     calibrated: int,
+    plain: Tensor | None = None,
 ) -> Coverage | None:
     """Measure how often answers hold the truth; None if no label decides about one.
 
@@ -215,6 +224,7 @@ def measure_coverage(
         taxonomy: Taxonomy of the nodes.
         promise: What was promised.
         calibrated: Number of samples (or groups) that thresholds come from.
+        plain: (n,) nodes of the answers before samples were called unknown; None if that changed none.
     """
     rows = judged.nonzero()[:, 0]
     if not len(rows):
@@ -263,6 +273,12 @@ def measure_coverage(
         )
         return PartCoverage(name, samples, groups, number.value, number.low, number.high, kept)
 
+    before = math.nan
+    if plain is not None:
+        held = holds_truth(plain[rows], table.nodes[rows], taxonomy).double()
+        if counted == "group" and table.groups is not None:
+            held = (group_coverage(held.bool(), table.groups[rows])[0] == 1).double()
+        before = float(held.mean())
     parts = [part(at, *named) for at, named in enumerate(masks.items())]
     shares = None if table.groups is None else group_coverage(holds, table.groups[rows])[0]
     return Coverage(
@@ -276,6 +292,7 @@ def measure_coverage(
         tuple(left_out),
         tuple(within),
         calibrated,
+        math.nan if math.isclose(before, parts[0].share) else before,
     )
 
 

@@ -271,9 +271,12 @@ def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
     if judged is not None and task.price is None:
         from labeltree.inference.coverage import measure_coverage  # only labelled samples need it
 
-        coverage = measure_coverage(
-            answers.nodes, table, judged, taxonomy, options.promise, rule.fitted.num_groups
-        )
+        plain = None
+        if answers.unknown is not None and bool(answers.unknown.any()):
+            plain, strange = answers.nodes.clone(), answers.unknown
+            plain[strange] = decider.answer(table.rows(strange), replace(options, unknown=0.0)).nodes
+        promised = options.promise, rule.fitted.num_groups
+        coverage = measure_coverage(answers.nodes, table, judged, taxonomy, *promised, plain)
     return Answered(
         task.named.names,
         answers,

@@ -108,6 +108,7 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
             *_seen_before(int(taught.sum()), int((later & ~taught).sum())),
             *_shared_groups(known, theirs.rows(~seen)),
             *([] if bool(seen.all()) else filter(None, [promise_sentence(result)])),
+            *([] if run.change is not None else _explain_other_share(open_decider(here), theirs, seen)),
         ]
         return replace(result.with_notes(said, data_notes(source)), cautions=[*said, *result.cautions])
 
@@ -286,6 +287,20 @@ def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
         "A two-sample test finds no difference from the held-out samples of the run "
         f"(p = {drift.p_value:.2f}, {drift.count} {drift.unit})."
     ]
+
+
+def _explain_other_share(decider: Decider, theirs: EmbeddingTable, seen: Tensor) -> list[str]:
+    """Why `predict --labelled` may say another coverage of the same samples; empty if it says the same."""
+    unknown = decider.answer(theirs.rows(~seen)).unknown if not bool(seen.all()) else None
+    called, known = 0 if unknown is None else int(unknown.sum()), int(seen.sum())
+    why = []
+    if called:
+        why.append(f"gives coarser answers to the {say_count(called, 'sample')} that it calls unknown")
+    if known:
+        why.append(f"leaves out the {say_count(known, 'sample')} that the run knows")
+    if not why:
+        return []
+    return [f"'labeltree predict --labelled' may say another share: it {' and '.join(why)}."]
 
 
 def _shared_groups(known: EmbeddingTable, theirs: EmbeddingTable) -> list[str]:

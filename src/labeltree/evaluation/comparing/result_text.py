@@ -29,6 +29,7 @@ from labeltree.evaluation.sample_columns import FEWEST_GROUPS
 from labeltree.metrics.catalogue import metric_name
 
 __all__ = [
+    "BEFORE_UNKNOWN",
     "attribute_rows",
     "attribute_table",
     "comparison_csv",
@@ -39,6 +40,12 @@ __all__ = [
 ]
 
 
+BEFORE_UNKNOWN = (
+    "coverage: the share of answers that hold the truth before samples are called unknown; "
+    "'labeltree predict --labelled' counts after it"
+)
+"""What a coverage is of, beside the one that `predict` measures."""
+_COVERAGE = metric_name("coverage_at_")
 _WIDEST = 100  # columns of text that stand beside one another
 # secondary scores of the same answers, only in metrics.json
 _LEFT_OUT = re.compile(
@@ -185,6 +192,8 @@ def attribute_table(result: EvaluationResult) -> str:
         table = {head: [columns[name][head] for name in shown] for head in columns[shown[0]]}
         blocks.append("\n".join(_aligned(shown, table, left=True)))
         names = names[len(shown) :]
+    if any(head.startswith(_COVERAGE) for head in heads):
+        blocks[-1] += f"\n{BEFORE_UNKNOWN}"
     return "\n\n".join(blocks)
 
 
