@@ -123,7 +123,7 @@ def test_coverage_of_all_of_groups_and_by_site(counted: str) -> None:
         assert part.share == pytest.approx(expected(mask)[0])
     assert found.left_out == (("file", int(told.sum())),)
     lines = found.text().splitlines()
-    assert ("all answers of a group" in lines[0]) == (counted == "group")
+    assert ("groups have answers that all hold the truth; promised 90%: " in lines[0]) == (counted == "group")
     assert f"of {len(shares)} groups" in lines[1]
     assert "too few to tell" in lines[3]
     assert lines[4].endswith("not kept")
@@ -215,7 +215,7 @@ def test_known_samples_called_unknown_are_counted_beside_the_promise() -> None:
         (0, 400, "kept"),
         (9, 400, "not clearly above it"),
         (17, 400, "not kept"),
-        (17, 20, "not clearly above it (of 20 held out, thresholds may miss by as much by chance)"),
+        (17, 20, "not clearly above it (thresholds from the 20 held out may miss by as much by chance)"),
     ],
 )
 def test_chance_explains_some_of_the_known_samples_called_unknown(

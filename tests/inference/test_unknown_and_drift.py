@@ -84,7 +84,7 @@ def test_predict_says_what_it_does_not_know(
     labelled = lt.predict(run, data=same, labelled=True)
     assert told[0] in repr(labelled)
     assert told[0] in unescape(labelled._repr_html_())
-    assert "promised that answers hold the truth: 0.9; found: " in repr(labelled)
+    assert " have answers that hold the truth; promised 90%: " in repr(labelled)
     known = lt.load(run).predict(data=same)
     assert known.drift is not None
     assert known.answers.unknown is not None

@@ -67,7 +67,8 @@ def test_another_site_is_measured_beside_the_own(home: Path, capsys: pytest.Capt
     words = ["evaluate", run, "--data", str(home / "dark.csv"), "--by", "site", "--quiet"]
     assert main(words) == 0
     said = capsys.readouterr().out
-    assert "Of the run's own test samples" in said
+    assert " on these samples, " in said
+    assert " on the run's own test samples." in said
     assert "are not like the held-out samples that coverage was calibrated on" in said
     assert "site = dark" in said
     folder = home / "run" / "elsewhere-dark"

@@ -269,7 +269,7 @@ def test_a_metric_that_is_named_is_first_that_of_the_answers() -> None:
         ("embeddings", "top1"),
     ]
     assert comparison_verdict(named)[0].partition(": ")[0] == comparison_verdict(whole)[0].partition(": ")[0]
-    assert any("the classifier that each run answers with" in note for note in named.notes)
+    assert any("Each run answers with the classifier" in note for note in named.notes)
     shared = comparison_verdict(compared(1.3, metrics=["hierarchical_f1"], **few))
     assert shared[0].startswith("other and plain do not differ significantly in hierarchical F1: ")
     alone = compared(1.3, metrics=["embeddings.top1"], **few)
@@ -291,7 +291,8 @@ def test_a_comparison_says_why_an_interval_without_zero_is_not_significant() -> 
     )
     assert "do not differ significantly in top-1 accuracy: " in said[0]
     assert said[0].endswith(
-        " Tested alone they would (p = 0.009); among so many tests they do not (p = 0.072)."
+        " Tested alone, the difference would be significant (p = 0.009); corrected for the number of tests, "
+        "it is not (p = 0.072)."
     )
 
 

@@ -51,11 +51,17 @@ class PartCoverage:
 
     def sentence(self, promised: float) -> str:
         """The numbers as text, beside the promised share."""
-        of = say_count(self.samples, "sample")
-        of += "" if self.groups is None else f" of {say_count(self.groups, 'group')}"
-        ends = "" if math.isnan(self.low) else f" [{self.low:.1%}, {self.high:.1%}]"
         verdict = say_kept(self.kept, promised, self.share, self.low)
-        return f"{self.share:.1%}{ends} of {of}: {verdict}"
+        return f"{self.measured()} of {self.counted()}: {verdict}"
+
+    def measured(self) -> str:
+        """The share, and the ends of its interval."""
+        return f"{self.share:.1%}" + ("" if math.isnan(self.low) else f" [{self.low:.1%}, {self.high:.1%}]")
+
+    def counted(self) -> str:
+        """The numbers of samples and groups."""
+        of = "" if self.groups is None else f" of {say_count(self.groups, 'group')}"
+        return f"{say_count(self.samples, 'sample')}{of}"
 
 
 @dataclass(frozen=True)
@@ -93,12 +99,15 @@ class Coverage:
 
     def text(self) -> str:
         """A few lines for a terminal."""
-        what = (
-            "all answers of a group hold the truth" if self.counted == "group" else "answers hold the truth"
-        )
-        chance = _explain_chance(self.whole.kept, self.promised, self.whole.high, self.calibrated)
-        measured = f"{self.whole.sentence(self.promised)}{chance}"
-        lines = [f"promised that {what}: {self.promised:g}; found: {measured}"]
+        whole, by_group = self.whole, self.counted == "group"
+        counted = say_count(whole.groups or 0, "group") if by_group else whole.counted()
+        have = "has" if (whole.groups if by_group else whole.samples) == 1 else "have"
+        what = "answers that all hold the truth" if by_group else "answers that hold the truth"
+        verdict = say_kept(whole.kept, self.promised, whole.share, whole.low)
+        verdict += _explain_chance(whole.kept, self.promised, whole.high, self.calibrated)
+        lines = [
+            f"{whole.measured()} of {counted} {have} {what}; promised {100 * self.promised:g}%: {verdict}"
+        ]
         if not math.isnan(self.plain):
             lines.append(
                 f"  before samples were called unknown, which makes their answers coarser: {self.plain:.1%} "
@@ -159,7 +168,7 @@ def _explain_chance(kept: bool | None, promised: float, high: float, calibrated:
     """Why a promise may be kept although the whole interval of a coverage, up to `high`, lies below it."""
     if not kept or not calibrated or math.isnan(high) or high >= promised:
         return ""
-    return f" (of {calibrated:,} held out, thresholds may miss by as much by chance)"
+    return f" (thresholds from the {calibrated:,} held out may miss by as much by chance)"
 
 
 def count_called_unknown(

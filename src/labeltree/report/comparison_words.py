@@ -204,8 +204,8 @@ def _beside(comparison: Comparison, entry: MetricComparison, name: str) -> str:
     said = f"{name} and {base} do not differ significantly in {of_what}: {ours} against {theirs} ({points})."
     if says == "not sure" and part.p < ALPHA:  # the interval, which is not corrected, may say otherwise
         said += (
-            f" Tested alone they would ({p_text(part.p)}); among so many tests they do not"
-            f" ({p_text(part.corrected)})."
+            f" Tested alone, the difference would be significant ({p_text(part.p)}); corrected for the "
+            f"number of tests, it is not ({p_text(part.corrected)})."
         )
     return said
 

@@ -264,7 +264,7 @@ def _compare_with_own(result: EvaluationResult, folder: RunFolder) -> list[str]:
         low, high = each.main.answer_interval("top1")
         ends = "" if low != low else f" [{low:.1%}, {high:.1%}]"
         numbers.append(f"{each.main.answer_score('top1'):.1%}{ends}")
-    return [f"Of the run's own test samples {numbers[0]} are answered right (top-1), of these {numbers[1]}."]
+    return [f"Top-1 accuracy: {numbers[1]} on these samples, {numbers[0]} on the run's own test samples."]
 
 
 def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
@@ -284,7 +284,7 @@ def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
         said = drift.sentence()
         return [f"{said[0].upper()}{said[1:]}."]
     return [
-        "A two-sample test finds no difference from the held-out samples of the run "
+        "These samples look like the held-out ones of the run: a two-sample test finds no difference "
         f"(p = {drift.p_value:.2f}, {drift.count} {drift.unit})."
     ]
 

@@ -466,11 +466,8 @@ def _answers_note(result: Comparison) -> list[str]:
             count = names.count(name)
             many = "1 run" if count == 1 else f"{count} runs"
             parts.append(words if count == len(names) else f"{words} ({many})")
-        described.append(f"'{method}' {' and '.join(parts)}")
-    return [
-        "The measures of answers are of the classifier that each run answers with, as its own report has it: "
-        f"{'; '.join(described)}."
-    ]
+        described.append(f"'{method}' with {' and '.join(parts)}")
+    return [f"Each run answers with the classifier that its own report names: {'; '.join(described)}."]
 
 
 def _samples_note(result: Comparison) -> str:
@@ -521,6 +518,7 @@ def comparison_notes(result: Comparison) -> list[str]:
             "test samples; they assume independent runs with nearly normal results."
         )
     notes.append(
-        "Samples are redrawn, not what was learned: classifiers and separate galleries are held fixed."
+        "Intervals are about other test samples, not about training again: classifiers and separate "
+        "galleries are held fixed."
     )
     return notes
