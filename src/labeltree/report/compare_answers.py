@@ -149,7 +149,7 @@ def _features_alone(main: MethodResult, share: float | None) -> str:
     """What is said where answers come from frozen features, with those of what was trained."""
     right = "" if share is None else f" ({percent(share)} right)"
     answering = CLASSIFIER_WORDS[main.classifier.name]
-    said = f"Training changed no answer: {answering} answers, and the features are frozen{right}"
+    said = f"Training changed no answer: they come from {answering}, which are frozen{right}"
     kinds: tuple[ClassifierKind, ...] = ("own", "prototypes")
     for kind in kinds:
         trained = replace(main, classifier=replace(main.classifier, name=kind)).answer_score("top1")
