@@ -387,7 +387,7 @@ def test_what_it_names_stands_in_the_short_table_and_in_the_first_panel() -> Non
         assert next(row for row in table if row.startswith(f"top-1 accuracy in {place} ")).endswith(
             "] better"
         )
-        assert f"In {place}: " in panel
+        assert f"In {place}: right class, " in panel
         assert f"better by {points[1:]} points ({ends})" in panel
 
 

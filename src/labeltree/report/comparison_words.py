@@ -388,9 +388,9 @@ def sentences(comparison: Comparison) -> list[str]:
         parts = [_part(entry, name, part) for name, part in entry.differences.items()]
         if base is None or not parts:
             continue
-        where = f"{place}: " if (place := name_place(entry)) else ""
-        what = f"{where}{metric.title} ({metric.name})"
-        what = what[:1].upper() + what[1:]
+        title, place = metric.title, name_place(entry)
+        title = f"{place}: {title[:1].lower()}{title[1:]}" if place else title
+        what = f"{title[:1].upper()}{title[1:]} ({metric.name})"
         value = percent(base.value) if metric.share else f"{base.value:.2f}"
         lines.append(f"{what}: {comparison.baseline} {value}; {'; '.join(parts)}.")
     return lines
