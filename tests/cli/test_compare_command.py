@@ -133,7 +133,7 @@ def test_each_run_is_compared_by_the_classifier_that_it_answers_with(
     assert part.p <= part.corrected <= 0.05
     assert part.mcnemar < 0.05
     said = capsys.readouterr().out
-    assert "'plain' the nearest class mean of the embeddings; 'good' a linear probe" in said
+    assert "'plain' with the nearest class mean of the embeddings; 'good' with a linear probe" in said
     assert said.startswith("good is better than plain in top-1 accuracy: ")
     assert any(re.match(r"top-1 accuracy .* better$", line) for line in said.splitlines())
     assert any(

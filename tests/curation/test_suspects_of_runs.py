@@ -59,7 +59,10 @@ def test_neighbours_are_those_of_the_frozen_encoder_and_not_of_the_head(run: Pat
 
 def test_the_command_says_where_it_looked(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["suspects", str(run), "--quiet"]) == 0
-    assert "nearest samples are those in the features of the encoder" in capsys.readouterr().out
+    assert (
+        "nearest samples are those in the features of the encoder, not in the embeddings: "
+        in capsys.readouterr().out
+    )
     assert json.loads((run / "suspects.json").read_text("utf-8"))["space"] == "features"
 
 

@@ -20,7 +20,7 @@ def write(path, **columns):
 
 
 def notes_on_names(source):
-    return [note for note in source.notes if note.startswith("by the name of the column")]
+    return [note for note in source.notes if "judging by" in note]
 
 
 @pytest.mark.parametrize("label", ["group", "split", "id", "image", "file", "description"])
@@ -60,8 +60,8 @@ def test_groups_and_splits_that_are_taken_by_their_names_are_said(tmp_path):
     path = write(tmp_path / "t.csv", text=TEXTS, label=KINDS, group=list("aabbcc"), split=splits)
     (note,) = notes_on_names(open_source(path))
     assert note == (
-        "by the name of the column, rows with equal 'group' are one group, which no split divides, and "
-        "'split' says the split of each row; --table.group_column and --table.split_column name another, or "
+        "rows with equal 'group' are one group, which no split divides, and 'split' says the split of each "
+        "row, judging by their names; --table.group_column and --table.split_column name another, or "
         "'none'"
     )
     assert notes_on_names(open_source(path, group_column="group", split_column="split")) == []
@@ -74,7 +74,7 @@ def test_ids_of_vectors_are_said_and_can_be_left(tmp_path):
     path = write(tmp_path / "v.csv", id=list("uvwxyz"), label=KINDS, a=range(6), b=range(6))
     source = open_source(path)
     assert source.sample_names()[0] == "u"
-    assert "'id' names the samples; --table.id_column" in notes_on_names(source)[0]
+    assert "'id' names the samples, judging by its name; --table.id_column" in notes_on_names(source)[0]
     assert open_source(path, id_column="none").sample_names()[0] == "line 2"
     taken = open_source(write(tmp_path / "w.csv", id=KINDS, a=range(6), b=range(6)), label_columns=["id"])
     assert taken.sample_names()[0] == "line 2"

@@ -329,10 +329,13 @@ def test_few_samples_soften_a_classifier_that_is_sure_of_everything(grouped: boo
     assert check is not None
     assert check.applied
     assert check.loss_after < 1 < check.loss_before
-    assert f"softened by one temperature, {check.softened:.3g}: 24 labelled samples, too" in check.sentence
+    assert f"{check.softened:.3g}: the classifier is surer than 24 labelled samples can" in check.sentence
     assert rule.counts["for the probabilities"] == rule.counts["for the thresholds"] == 24
     of_promise = PromiseSamples.of(rule, "val", chose=())
-    assert "which have also fitted a temperature: it can fall a little short" in of_promise.sentence
+    assert of_promise.sentence.startswith(
+        "Coverage can fall a little short: it is calibrated on 24 validation "
+    )
+    assert "which have also fitted a temperature ('labeltree train" in of_promise.sentence
     withheld, answered = (
         float((each.answer(40 * new, Promise(0.9)).nodes == 0).double().mean()) for each in (plain, rule)
     )
@@ -405,7 +408,7 @@ def test_a_run_that_knows_nothing_says_so(
     assert run("predict", folder, data) == 0
     error = capsys.readouterr().err
     assert said in error
-    assert "which have also fitted a temperature: it can" in error
+    assert "which have also fitted a temperature (" in error
     assert "epoch" not in error
     by_depth = json.loads((folder / "decisions.json").read_text())["calibration_by_depth"]
     assert by_depth["before"]["nll"][-1] > 2 * by_depth["after"]["nll"][-1]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from scipy.stats import beta
 
 from labeltree.decisions import Promise, holds_truth
 from labeltree.decisions.kept_promises import (
@@ -51,6 +52,7 @@ def test_only_what_the_samples_support_is_called_kept() -> None:
     for share, low in ((0.919, 0.781), (0.909, 0.749), (0.95, 0.799), (0.899, 0.89), (0.95, math.nan)):
         assert say_kept(True, 0.9, share, low) == "not clearly below it"
     assert say_kept(True, 0.99, 1.0, 0.97) == "not clearly below it"
+    assert say_kept(True, 0.95, 0.94, 0.92, beyond="above") == "not clearly above it"
 
 
 def test_shares_of_groups_equal_a_loop() -> None:
@@ -121,11 +123,18 @@ def test_coverage_of_all_of_groups_and_by_site(counted: str) -> None:
         assert part.share == pytest.approx(expected(mask)[0])
     assert found.left_out == (("file", int(told.sum())),)
     lines = found.text().splitlines()
-    assert ("all answers of a group" in lines[0]) == (counted == "group")
+    assert ("groups have answers that all hold the truth; promised 90%: " in lines[0]) == (counted == "group")
     assert f"of {len(shares)} groups" in lines[1]
     assert "too few to tell" in lines[3]
     assert lines[4].endswith("not kept")
     assert "file: " in lines[5]
+    equal = measure_coverage(answers, table, judged, TREE, promise, 500, answers)
+    assert equal is not None
+    assert math.isnan(equal.plain), "calling samples unknown changed nothing"
+    assert equal.text() == found.text()
+    coarser = measure_coverage(torch.zeros_like(answers), table, judged, TREE, promise, 500, answers)
+    assert coarser is not None
+    assert (coarser.whole.share, coarser.plain) == (1.0, pytest.approx(found.whole.share))
 
 
 def parts_by(values: Sequence[object], groups: Sequence[object]) -> tuple[list[str], tuple[str, ...]]:
@@ -180,15 +189,60 @@ def test_without_labels_or_groups() -> None:
     assert "group" not in found.text()
 
 
-def test_known_samples_called_unknown_are_counted() -> None:
+def test_known_samples_called_unknown_are_counted_beside_the_promise() -> None:
     tree = Taxonomy.from_paths([("dog", "terrier"), ("dog", "husky"), ("fern",)])
     classes = tree.encode(["terrier", "fern"])
     labels = tree.encode(15 * ["terrier"] + 5 * ["fern"] + ["husky", "dog", None])  # 20 of known classes
     unknown = torch.tensor([True, *19 * [False], True, True, True])
     found = count_called_unknown(unknown, labels, classes, tree, 0.05)
     assert found is not None
-    assert found.text() == "known samples called unknown: promised at most 5 %, found 5.0 % of 20"
+    assert (found.called, found.samples, found.groups) == (1, 20, None)
+    assert (found.low, found.high) == pytest.approx((beta.ppf(0.025, 1, 20), beta.ppf(0.975, 2, 19)))
+    said = (
+        "1 of 20 known samples is called unknown, 5.0% [0.1%, 24.9%]; promised at most 5%: not clearly above"
+    )
+    assert found.text() == f"{said} it"
     few = count_called_unknown(unknown[:4], labels[:4], classes, tree, 0.1)
     assert few is not None
-    assert few.text().endswith("promised at most 10 %, found 25.0 % of 4: too few to tell")
+    assert few.text().endswith("unknown, 25.0% [0.6%, 80.6%]; promised at most 10%: too few to tell")
     assert count_called_unknown(unknown[20:], labels[20:], classes, tree, 0.05) is None
+
+
+@pytest.mark.parametrize(
+    ("called", "calibrated", "verdict"),
+    [
+        (5, 400, "kept"),
+        (0, 400, "kept"),
+        (9, 400, "not clearly above it"),
+        (17, 400, "not kept"),
+        (17, 20, "not clearly above it (thresholds from the 20 held out may miss by as much by chance)"),
+    ],
+)
+def test_chance_explains_some_of_the_known_samples_called_unknown(
+    called: int, calibrated: int, verdict: str
+) -> None:
+    unknown, labels = torch.arange(120) < called, TREE.leaves.repeat(30)
+    found = count_called_unknown(unknown, labels, TREE.leaves, TREE, 0.05, calibrated)
+    assert found is not None
+    assert found.text().partition("promised at most 5%: ")[2] == verdict
+    ends = (
+        0.0 if called == 0 else beta.ppf(0.025, called, 121 - called),
+        beta.ppf(0.975, called + 1, 120 - called),
+    )
+    assert (found.low, found.high) == pytest.approx(ends)
+
+
+def test_known_samples_of_a_group_are_drawn_together() -> None:
+    """Four pictures of each of 30 patients: all of a patient are called unknown, or none."""
+    unknown, labels = torch.arange(120) < 16, TREE.leaves.repeat(30)
+    alone = count_called_unknown(unknown, labels, TREE.leaves, TREE, 0.05, 400)
+    patients = count_called_unknown(unknown, labels, TREE.leaves, TREE, 0.05, 400, torch.arange(120) // 4)
+    assert alone is not None
+    assert patients is not None
+    assert alone.kept is False
+    assert patients.kept is True
+    assert patients.text().startswith("16 of 120 known samples of 30 groups are called unknown, 13.3% [")
+    assert patients.high - patients.low > 1.5 * (alone.high - alone.low)
+    few = count_called_unknown(unknown, labels, TREE.leaves, TREE, 0.05, 400, torch.arange(120) // 24)
+    assert few is not None
+    assert few.text().endswith("too few to tell"), "five groups"

@@ -158,9 +158,9 @@ def test_the_sentence_says_what_else_the_samples_were_used_for() -> None:
     assert "nothing else has used" in PromiseSamples("calib", 40, 12).sentence
     assert "40 samples of 12 groups" in PromiseSamples("calib", 40, 12).sentence
     assert "chosen the epoch and the classifier" in PromiseSamples("val", 40, None).sentence
-    assert "also chosen the epoch:" in PromiseSamples("val", 40, None, chose=(EPOCH,)).sentence
+    assert "also chosen the epoch (" in PromiseSamples("val", 40, None, chose=(EPOCH,)).sentence
     softened = PromiseSamples("val", 20, None, chose=(CLASSIFIER,), softened=True)
-    assert "also chosen the classifier and fitted a temperature:" in softened.sentence
+    assert "also chosen the classifier and fitted a temperature (" in softened.sentence
     assert "which have chosen nothing else." in PromiseSamples("val", 40, None, chose=()).sentence
     assert "1 sample of 'their.csv'" in PromiseSamples("other", 1, None, source="their.csv").sentence
     assert "30 validation patients," in PromiseSamples("val", 30, None, unit="patient").sentence

@@ -166,8 +166,57 @@ def test_another_label_of_an_id_is_named(tmp_path: Path) -> None:
     first = _evaluated(tmp_path / "a", noise=0.9, ids=IDS)
     swapped = [*IDS[:4], IDS[5], IDS[4], *IDS[6:]]
     other = _evaluated(tmp_path / "b", noise=0.3, ids=swapped)
-    with pytest.raises(DataError, match=r"2 samples have other labels.*'img004'.*not the same samples"):
+    with pytest.raises(
+        DataError, match=r"2 samples .* one of them sample 'img004', which is 'animal/cat' in"
+    ):
         _compare(first, other)
+
+
+def test_a_sample_of_another_label_is_named_as_elsewhere_with_both_labels_and_what_to_type(
+    tmp_path: Path,
+) -> None:
+    """Not by an internal number: by its row in the data of a run, by its line in a table."""
+    order = np.arange(N)
+    order[[4, 5]] = 5, 4
+    first, other = (
+        _evaluated(tmp_path / name, noise=0.9, ids=None, order=given)
+        for name, given in (("a", None), ("b", order))
+    )
+    with pytest.raises(DataError) as refused:
+        _compare(first, other)
+    said = str(refused.value)
+    assert said.startswith(
+        "2 samples have other labels in 'b' than in 'a', one of them row 5 of the data 'a', which is "
+        "'animal/cat' in 'b' and 'animal/dog' in 'a': "
+    )
+    assert "paired by their rows: if these are in another order, write a column 'id' into both" in said
+    assert f"'labeltree evaluate {first} --data FILE.csv' and 'labeltree evaluate {other} --data F" in said
+    assert f"then 'labeltree compare {first / 'elsewhere-FILE'} {other / 'elsewhere-FILE'}'" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "called"),
+    [("csv", "line 8"), ("numbered.csv", "the one with 5 in the column 'instance'"), ("npz", r"row 5 \(the")],
+)
+def test_a_row_of_another_label_is_named_by_its_line(tmp_path: Path, given: str, called: str) -> None:
+    draw = np.random.default_rng(0)
+    for name, changed in (("a", None), ("b", 5)):
+        labels = ["animal/dog", "plant/oak"] * 30
+        if changed is not None:
+            labels[changed] = "animal/dog"
+        points = draw.normal(size=(60, 4)).round(3)
+        rows = [f"{label},{','.join(map(str, row))}" for label, row in zip(labels, points, strict=True)]
+        head = "label,f0,f1,f2,f3"
+        if given == "numbered.csv":
+            head, rows = f"instance,{head}", [f"{place},{row}" for place, row in enumerate(rows)]
+        file = tmp_path / f"{name}.{given}"
+        if given == "npz":
+            np.savez(file, embeddings=points, labels=labels)
+        else:
+            file.write_text("\n".join([head, "", *rows]) + "\n")  # the blank line counts
+    pattern = rf"1 sample has another label .*, {called}.*Give them the same labels, then compare again"
+    with pytest.raises(DataError, match=pattern):
+        _compare(*(tmp_path / f"{name}.{given}" for name in "ab"))
 
 
 def _learned_from(place: Path, rounds: dict[Path, Corrections]) -> Path:

@@ -178,7 +178,7 @@ def test_the_sentence_on_one_answer(cut: bool, said: str) -> None:
     [
         ([False, False, False], "2 got none (nothing is sure enough)"),
         ([True, True, False], "2 got none (no known class fits)"),
-        ([True, False, True], "2 got none (of 1 no known class fits, of 1 nothing is sure enough)"),
+        ([True, False, True], "2 got none (for 1 no known class fits, for 1 nothing is sure enough)"),
     ],
 )
 def test_the_reason_why_samples_have_no_answer(unknown: list[bool], said: str) -> None:

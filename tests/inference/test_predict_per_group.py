@@ -58,7 +58,7 @@ def test_a_row_for_each_patient(home: Path, capsys: pytest.CaptureFixture[str]) 
     ]
     assert main(["predict", run, "--data", new, "--labelled", "--coverage", "0.7"]) == 0
     said = capsys.readouterr()
-    assert "promised that answers hold the truth: 0.7; found:" in said.err
+    assert "have answers that hold the truth; promised 70%: " in said.err
     assert "of 10 groups, " in said.err
     assert "eye = 0  " in said.err
     assert main([*words, "--explain"]) == 2

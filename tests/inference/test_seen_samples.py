@@ -82,7 +82,7 @@ def test_answers_to_own_samples_certify_nothing(home: Path, capsys: pytest.Captu
     assert "hold the truth" not in said
     assert main(["predict", str(home / "run"), "--split", "test", "--out", str(home / "test.csv")]) == 0
     assert "of training or calibration" not in (said := capsys.readouterr().err)
-    assert "found:" in said
+    assert "answers that hold the truth; promised 90%: " in said
 
 
 def test_a_group_with_one_sample_of_training_is_known(home: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from html import unescape
 from io import BytesIO
 from pathlib import Path
 
@@ -76,7 +78,13 @@ def test_predict_says_what_it_does_not_know(
     assert "unknown is 2.0; expected a share of false alarms" in capsys.readouterr().err
 
     assert main(["predict", str(run), "--data", str(same), "--labelled"]) == 0
-    assert "known samples called unknown: promised at most 5 %, found " in capsys.readouterr().err
+    said = capsys.readouterr().err
+    told = re.search(r"^\d+ of 60 known samples are called unknown, .*; promised at most 5%: .*$", said, re.M)
+    assert told is not None
+    labelled = lt.predict(run, data=same, labelled=True)
+    assert told[0] in repr(labelled)
+    assert told[0] in unescape(labelled._repr_html_())
+    assert " have answers that hold the truth; promised 90%: " in repr(labelled)
     known = lt.load(run).predict(data=same)
     assert known.drift is not None
     assert known.answers.unknown is not None

@@ -183,9 +183,10 @@ def test_coverage_of_answers_that_name_nothing(result: EvaluationResult) -> None
         main = replace(result.main, protocols=result.main.protocols | {"decisions": changed})
         return promise_sentence(replace(result, methods={result.name: main})).replace("\u202f", " ")
 
-    assert "do, which is not clearly fewer." in said(0.84, 0.7, 0.1)
+    assert "of the answers hold the truth; 90 % were promised: not clearly fewer." in said(0.84, 0.7, 0.1)
     assert "name nothing" not in said(0.84, 0.7, 0.1)
-    assert "96.0 % (90.0 to 99.0 %) do. But 80.0 % of them name nothing" in said(0.96, 0.9, 0.8)
+    withheld = "of the answers hold the truth; 90 % were promised. But 80.0 % of them name nothing"
+    assert f"96.0 % (90.0 to 99.0 %) {withheld}" in said(0.96, 0.9, 0.8)
 
 
 def test_the_page_opens_with_them(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import labeltree as lt
+from labeltree.cli.main import main
 from labeltree.runs import RunFolder
 
 NAME = "b <b>bold"
@@ -70,11 +71,31 @@ def test_comparisons(place: Path) -> None:
     shown = done._repr_html_()
     assert _is_safe(shown)
     assert done.verdict[0].startswith("near is better than")
-    for said in ("recall@1", "difference", "comparison.html", "&lt;b&gt;far"):
+    for said in ("recall@1", "difference", "comparison.html", "&lt;b&gt;far", ".to_pandas()"):
         assert said in shown
     frame = done.to_pandas()
     assert {"metric", "near", "near low", "near minus <b>far</b> p"} <= set(frame.columns)
     assert len(frame) == len(done.result.metrics)
+
+
+def test_a_comparison_prints_as_its_command_does(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The verdict and the main numbers; all numbers, which fill pages, are named."""
+    methods = {"far": place / "far.npz", "near": place / "near.npz"}
+    done = lt.compare(methods, out=place / "compared", resamples=200)
+    shown = repr(done)
+    assert shown.startswith("\n".join(done.verdict) + "\n\n" + done.short)
+    assert shown.endswith(f"report: {done.page}\nall numbers: .to_pandas(); as text: .text")
+    assert len(shown.splitlines()) < 25 < len(done.text.splitlines())
+    main(["compare", *(f"--name={name}={file}" for name, file in methods.items()),
+                 "--out", str(place / "again"), "--resamples", "200"])  # fmt: skip
+    assert capsys.readouterr().out.startswith(shown.partition("\nreport:")[0])
+    assert repr(done.result).startswith("Comparison of 'far' and 'near': ")
+    assert len(repr(done.result)) < 200
+
+    (place / "gate.yaml").write_text("rules: [{metric: answer_top1, at_most: 0.01}]", "utf-8")
+    methods = {"far": place / "far.npz", "near": place / "near.npz"}
+    gated = lt.compare(methods, out=place / "gated", resamples=200, gate=place / "gate.yaml")
+    assert "\n\ngate: far against near, 1 check, 1 failed\n  " in repr(gated)
 
 
 def test_indexes_and_searches(place: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +11,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from html_page import Page
 from PIL import Image
 
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import DataError, RunError, TaxonomyError
+from labeltree.evaluation import attribute_table
+from labeltree.evaluation.comparing.result_text import BEFORE_UNKNOWN
 from labeltree.report.evaluate_other_data import _drifted
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
@@ -63,7 +67,8 @@ def test_another_site_is_measured_beside_the_own(home: Path, capsys: pytest.Capt
     words = ["evaluate", run, "--data", str(home / "dark.csv"), "--by", "site", "--quiet"]
     assert main(words) == 0
     said = capsys.readouterr().out
-    assert "Of the run's own test samples" in said
+    assert " on these samples, " in said
+    assert " on the run's own test samples." in said
     assert "are not like the held-out samples that coverage was calibrated on" in said
     assert "site = dark" in said
     folder = home / "run" / "elsewhere-dark"
@@ -81,6 +86,40 @@ def test_another_site_is_measured_beside_the_own(home: Path, capsys: pytest.Capt
     copy = shutil.copytree(folder, folder.parent / "copy")
     compared = lt.compare({"a": folder, "b": copy}, out=home / "comparison")
     assert compared.result.samples == 60
+
+
+def test_two_coverages_of_the_same_samples_are_told_apart(tmp_path: Path) -> None:
+    """Evaluation measures before samples are called unknown, when answers are finer; prediction after."""
+    draw = np.random.default_rng(0)
+    labels = np.array(
+        ["fruit/citrus/lemon", "fruit/citrus/lime", "fruit/apple/gala", "bread/rye", "bread/rolls"]
+    )
+    centres = draw.normal(size=(5, 8)) + np.repeat(draw.normal(size=(3, 8)), [2, 1, 2], axis=0) * 2
+    for name, count, noise in (("own", 60, 1.1), ("new", 30, 2.0)):
+        points = np.repeat(centres, count, axis=0) + noise * draw.normal(size=(5 * count, 8))
+        site = np.resize(["north", "south"], 5 * count)
+        np.savez(tmp_path / f"{name}.npz", vectors=points, label=np.repeat(labels, count), site=site)
+    run = lt.train(tmp_path / "own.npz", "tree-ridge", out=tmp_path / "run", val=0.4, progress_bar=False)
+    measured = lt.evaluate(run, data=tmp_path / "new.npz", resamples=50, by=["site"])
+    answers = lt.predict(run, data=tmp_path / "new.npz", labelled=True)
+    assert answers.coverage is not None
+    assert answers.answers.unknown is not None
+    before = measured.result.main.protocols["decisions"].scores["coverage_at_0.9"]
+    assert answers.coverage.plain == pytest.approx(before)
+    assert answers.coverage.whole.share > before
+    assert f"makes their answers coarser: {before:.1%} (this is what" in answers.coverage.text()
+    called = int(answers.answers.unknown.sum())
+    told = f"say another share: it gives coarser answers to the {called} samples that it calls unknown."
+    assert told in measured.result.cautions[-1]
+    report = Page((tmp_path / "run" / "elsewhere-new" / "report.html").read_text("utf-8")).text
+    assert f"Few samples make wide intervals. {BEFORE_UNKNOWN.capitalize()}." in report
+    assert attribute_table(measured.result).endswith(BEFORE_UNKNOWN)
+    own = lt.predict(run, split="test", labelled=True, unknown=0.0)
+    assert own.coverage is not None
+    assert math.isnan(own.coverage.plain)
+    assert "before samples were" not in own.coverage.text()
+    again = lt.evaluate(run, data=tmp_path / "own.npz", resamples=50)
+    assert "leaves out the 2" in again.result.cautions[-1]
 
 
 def test_samples_of_training_are_told(home: Path) -> None:

@@ -107,11 +107,11 @@ def test_frozen_features_are_no_measure_of_training() -> None:
 
     frozen = said(start, "probe")
     assert frozen.startswith(
-        "The features are frozen: the classifier that answers (a linear probe on the features, "
+        "Training changed no answer: they come from a linear probe on the features, which are frozen "
+        "(100.0\u202f% right). With what was trained, "
     )
-    assert "100.0\u202f% right) reads the same before and after training. With what was trained, " in frozen
     assert re.search(r"the nearest class mean of the embeddings has \d+\.\d.% right\.$", frozen)
-    assert "(a linear probe on the features) reads" in said(start, "probe", shares=False)
+    assert "on the features, which are frozen. With what" in said(start, "probe", shares=False)
     assert said(start, "prototypes").startswith("Training cost"), "the embeddings are those of a trained head"
     other = replace(start, features=features + 0.01 * torch.randn(features.shape))
     assert said(other, "probe").startswith("Training added no right answers")

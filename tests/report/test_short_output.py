@@ -23,8 +23,8 @@ def test_the_classifier_that_answers_is_named_where_it_is_not_the_run_s_own() ->
         return short_table(replace(found, methods={found.name: replace(main, classifier=chosen)}))
 
     both = {"own": 0.8, "lda": 0.9}
-    assert "Answers come from a linear discriminant analysis on the features, not from" in said("lda", both)
-    assert "the run's own classifier (--classifier own)." in said("lda", both)
+    assert "Answers come from a linear discriminant analysis on the features; with --c" in said("lda", both)
+    assert "with --classifier own, from the run's own classifier." in said("lda", both)
     assert "Answers come from" not in said("lda", both, asked="lda")
     assert "Answers come from" not in said("own", both)
     assert "Answers come from" not in said("lda", {"lda": 0.9})  # the run has no classifier of its own

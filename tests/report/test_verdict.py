@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from labeltree.api import evaluate as evaluate_file
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, compare, evaluate, tree_errors
 from labeltree.evaluation.comparing.comparison import Comparison
 from labeltree.evaluation.outcomes import Outcomes
-from labeltree.report.comparison_words import comparison_verdict, short_comparison
+from labeltree.report.comparison_words import comparison_verdict, short_comparison, short_rows
 from labeltree.report.evaluation_case import EvaluationCase, evaluate_case
 from labeltree.report.next_steps import NextStep, steps_text
+from labeltree.report.pages.comparison_page import comparison_page
 from labeltree.report.pages.report_page import render_report
 from labeltree.report.verdict import evaluation_verdict
 from labeltree.runs import EmbeddingTable, RunFolder
@@ -267,7 +269,7 @@ def test_a_metric_that_is_named_is_first_that_of_the_answers() -> None:
         ("embeddings", "top1"),
     ]
     assert comparison_verdict(named)[0].partition(": ")[0] == comparison_verdict(whole)[0].partition(": ")[0]
-    assert any("the classifier that each run answers with" in note for note in named.notes)
+    assert any("Each run answers with the classifier" in note for note in named.notes)
     shared = comparison_verdict(compared(1.3, metrics=["hierarchical_f1"], **few))
     assert shared[0].startswith("other and plain do not differ significantly in hierarchical F1: ")
     alone = compared(1.3, metrics=["embeddings.top1"], **few)
@@ -289,7 +291,8 @@ def test_a_comparison_says_why_an_interval_without_zero_is_not_significant() -> 
     )
     assert "do not differ significantly in top-1 accuracy: " in said[0]
     assert said[0].endswith(
-        " Tested alone they would (p = 0.009); among so many tests they do not (p = 0.072)."
+        " Tested alone, the difference would be significant (p = 0.009); corrected for the number of tests, "
+        "it is not (p = 0.072)."
     )
 
 
@@ -362,6 +365,52 @@ def test_where_answers_are_the_same_the_first_other_metric_is_named() -> None:
 def test_what_was_not_measured_has_no_verdict() -> None:
     assert comparison_verdict(compare({"a": outcomes(40, 5), "b": outcomes(40, np.nan)}, resamples=9)) == []
     assert comparison_verdict(compare({"a": outcomes(40, 5)}, resamples=9)) == []
+
+
+def first_panel(result: Comparison) -> str:
+    """The text of the page down to its first section."""
+    before, _, after = Page(comparison_page(result)).text.partition("The same metrics of every method")
+    assert after
+    return before
+
+
+def test_what_it_names_stands_in_the_short_table_and_in_the_first_panel() -> None:
+    """A branch that differs, with its interval, and not only in the tables further below."""
+    result = compared(0.01)
+    branches = [each for each in comparison_verdict(result) if each.startswith("By branch")]
+    assert branches
+    named = re.findall(r"[ ,](\S+) \(other better, (\S+) points, interval (\S+ to \S+)\)", branches[0])
+    assert named
+    table = [" ".join(row.split()) for row in short_comparison(result).splitlines()]
+    panel = first_panel(result)
+    for place, points, ends in named:
+        assert next(row for row in table if row.startswith(f"top-1 accuracy in {place} ")).endswith(
+            "] better"
+        )
+        assert f"In {place}: right class, " in panel
+        assert f"better by {points[1:]} points ({ends})" in panel
+
+
+def test_a_count_of_significant_metrics_names_one_that_the_table_then_shows() -> None:
+    """Else a reader of 'better in 1 of 3 metrics' looks for it in vain."""
+
+    def ranked(wrong: int, better: int) -> Outcomes:
+        given = outcomes(90, wrong)
+        lists = np.where(np.arange(90) < better, 1.0, 0.3)
+        search = {("embeddings", "recall_at_1"): np.ones(90), ("features", "hp_at_10"): lists}
+        return replace(given, values=given.values | search)
+
+    result = compare({"a": ranked(9, 10), "b": ranked(11, 80)}, resamples=99)
+    said = comparison_verdict(result)
+    assert "do not differ significantly in top-1 accuracy" in said[0]
+    assert said[1].startswith("b is significantly better than a in 1 of 3 metrics")
+    assert said[2].startswith("b is better, for example, in HP@10 of the features (+")
+    assert ", interval +" in said[2]
+    rows = [row for row in short_rows(result) if row[0] == "HP@10 of the features"]
+    assert [row[-1].endswith("] better") for row in rows] == [True]
+    assert "HP@10" in first_panel(result)
+    shown = comparison_verdict(compare({"a": outcomes(90, 9), "b": outcomes(90, 80)}, resamples=99))
+    assert not any("for example" in each for each in shown), "the main metric is an example"
 
 
 def test_its_short_table_has_the_main_numbers_and_the_notes() -> None:

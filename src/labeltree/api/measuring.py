@@ -84,7 +84,7 @@ def compare(options: CompareOptions) -> Compared:
     from labeltree.evaluation.comparing.compare_runs import compare_paths
     from labeltree.evaluation.comparing.gate import check_gate, read_gate
     from labeltree.report import write_comparison_page
-    from labeltree.report.comparison_words import comparison_verdict, short_rows
+    from labeltree.report.comparison_words import comparison_verdict, short_comparison, short_rows
     from labeltree.runs import RunFolder
 
     assert isinstance(options.methods, Mapping)  # names are given to runs without
@@ -112,6 +112,7 @@ def compare(options: CompareOptions) -> Compared:
         page=page,
         verdict=tuple(comparison_verdict(done.result)),
         shown=tuple(map(tuple, short_rows(done.result))),
+        short=short_comparison(done.result),
     )
     if gate is None:
         return done

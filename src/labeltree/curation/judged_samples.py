@@ -21,8 +21,8 @@ from labeltree.training.read_recipes import read_recipe
 __all__ = ["JudgedSamples", "open_judged"]
 
 _FEATURES = (
-    "nearest samples are those in the features of the encoder: in the embeddings, which are learned from "
-    "these labels, a wrong label draws its sample to the wrong class"
+    "nearest samples are those in the features of the encoder, not in the embeddings: these are learned from "
+    "the labels, and a wrong label draws its sample to the wrong class"
 )
 _DRAWN = (
     "nearest samples are those in the embeddings, which are learned from these labels: a wrong label draws "

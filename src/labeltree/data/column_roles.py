@@ -75,4 +75,5 @@ def note_usual_columns(columns: Mapping[str, str | None]) -> list[str]:
     said = ", and ".join(_SAID[setting].format(name) for setting, name in taken.items())
     settings = " and ".join(f"--table.{setting}" for setting in taken)
     verb = "names" if len(taken) == 1 else "name"
-    return [f"by the name of the column, {said}; {settings} {verb} another, or '{NO_COLUMN}'"]
+    judging = "its name" if len(taken) == 1 else "their names"
+    return [f"{said}, judging by {judging}; {settings} {verb} another, or '{NO_COLUMN}'"]

@@ -104,8 +104,8 @@ class CalibrationCheck:
         few = say_count(self.samples, "labelled sample")
         if not math.isnan(self.softened):
             return (
-                f"The probabilities are softened by one temperature, {self.softened:.3g}: {few}, too few for "
-                "more, do not support the certainty of the classifier."
+                f"The probabilities are softened by one temperature, {self.softened:.3g}: the classifier is "
+                f"surer than {few} can support, and these are too few to fit more."
             )
         if math.isnan(self.loss_after):
             return f"The {what} is not applied: {few} cannot tell whether it helps."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -53,7 +54,14 @@ def is_kept(
     return may_be_kept(promised, measured, high, calibrated)
 
 
-def say_kept(kept: bool | None, promised: float, measured: float, low: float) -> str:
+def say_kept(
+    kept: bool | None,
+    promised: float,
+    measured: float,
+    low: float,
+    *,
+    beyond: Literal["below", "above"] = "below",
+) -> str:
     """What `is_kept` says, in words.
 
     Only what the samples support is called kept: a coverage that is no less than promised, and whose interval
@@ -65,13 +73,14 @@ def say_kept(kept: bool | None, promised: float, measured: float, low: float) ->
         promised: The promised coverage.
         measured: The coverage of the test samples.
         low: Lower end of its confidence interval; NaN if there is none.
+        beyond: Where a broken promise lies: a share that was promised to be small is above it.
     """
     if kept is None:
         return "too few to tell"
     if not kept:
         return "not kept"
     supported = measured >= promised and 1 - low <= 2 * (1 - promised) + 1e-9
-    return "kept" if supported else "not clearly below it"
+    return "kept" if supported else f"not clearly {beyond} it"
 
 
 def calibrated_units(counts: Mapping[str, int]) -> int:

@@ -70,8 +70,8 @@ class PromiseSamples:
         if not used:
             return f"Coverage is calibrated on {many}, which {has} chosen nothing else."
         return (
-            f"Coverage is calibrated on {many}, which {has} also {' and '.join(used)}: it can fall a little "
-            "short ('labeltree train --calib 0.1' sets samples aside for this alone)."
+            f"Coverage can fall a little short: it is calibrated on {many}, which {has} also "
+            f"{' and '.join(used)} ('labeltree train --calib 0.1' sets samples aside for coverage alone)."
         )
 
 

@@ -22,7 +22,6 @@ from labeltree.taxonomy import Taxonomy
 
 __all__ = ["CalledUnknown", "Coverage", "PartCoverage", "count_called_unknown", "measure_coverage"]
 
-_FEWEST = 20  # known samples of which a share says something
 _MOST_VALUES = 12  # of an attribute that are shown in a terminal
 _NUMBER = re.compile(r"(\D*)(\d{1,6})")
 _NUMBERED, _SEVERAL = 0.9, 0.5  # shares of groups that a column numbers within, and with several numbers
@@ -52,11 +51,17 @@ class PartCoverage:
 
     def sentence(self, promised: float) -> str:
         """The numbers as text, beside the promised share."""
-        of = say_count(self.samples, "sample")
-        of += "" if self.groups is None else f" of {say_count(self.groups, 'group')}"
-        ends = "" if math.isnan(self.low) else f" [{self.low:.1%}, {self.high:.1%}]"
         verdict = say_kept(self.kept, promised, self.share, self.low)
-        return f"{self.share:.1%}{ends} of {of}: {verdict}"
+        return f"{self.measured()} of {self.counted()}: {verdict}"
+
+    def measured(self) -> str:
+        """The share, and the ends of its interval."""
+        return f"{self.share:.1%}" + ("" if math.isnan(self.low) else f" [{self.low:.1%}, {self.high:.1%}]")
+
+    def counted(self) -> str:
+        """The numbers of samples and groups."""
+        of = "" if self.groups is None else f" of {say_count(self.groups, 'group')}"
+        return f"{say_count(self.samples, 'sample')}{of}"
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,9 @@ class Coverage:
         left_out: Attributes with too many values to be shown, and their numbers.
         within_groups: Attributes that tell apart things of one group, such as its lesions 1, 2, 3: value 1
             of one group has nothing in common with value 1 of another.
+        calibrated: Number of samples (or groups) that thresholds come from; 0 if unknown.
+        plain: The share of `whole` before samples were called unknown, which makes their answers coarser; NaN
+            if that changed nothing.
     """
 
     promised: float
@@ -86,13 +94,25 @@ class Coverage:
     parts: tuple[PartCoverage, ...] = ()
     left_out: tuple[tuple[str, int], ...] = ()
     within_groups: tuple[str, ...] = ()
+    calibrated: int = 0
+    plain: float = math.nan
 
     def text(self) -> str:
         """A few lines for a terminal."""
-        what = (
-            "all answers of a group hold the truth" if self.counted == "group" else "answers hold the truth"
-        )
-        lines = [f"promised that {what}: {self.promised:g}; found: {self.whole.sentence(self.promised)}"]
+        whole, by_group = self.whole, self.counted == "group"
+        counted = say_count(whole.groups or 0, "group") if by_group else whole.counted()
+        have = "has" if (whole.groups if by_group else whole.samples) == 1 else "have"
+        what = "answers that all hold the truth" if by_group else "answers that hold the truth"
+        verdict = say_kept(whole.kept, self.promised, whole.share, whole.low)
+        verdict += _explain_chance(whole.kept, self.promised, whole.high, self.calibrated)
+        lines = [
+            f"{whole.measured()} of {counted} {have} {what}; promised {100 * self.promised:g}%: {verdict}"
+        ]
+        if not math.isnan(self.plain):
+            lines.append(
+                f"  before samples were called unknown, which makes their answers coarser: {self.plain:.1%} "
+                "(this is what 'labeltree evaluate' measures)"
+            )
         if self.groups is not None:
             lines.append(
                 f"  of {say_count(self.groups, 'group')}, {self.all_held:.1%} have answers "
@@ -113,23 +133,52 @@ class CalledUnknown:
         promised: The most that was promised, as a share.
         samples: Number of samples whose label is a known class, or lies below one.
         called: Number of those that are called unknown.
+        groups: Number of the groups of these samples; None without groups.
+        low: Lower end of the 95 % confidence interval of the share, as of a coverage; NaN if there is none.
+        high: Upper end.
+        kept: Whether the promise may be kept; None if there are too few samples to tell.
+        calibrated: Number of held-out samples (or groups) whose distances decide; 0 if unknown.
     """
 
     promised: float
     samples: int
     called: int
+    groups: int | None = None
+    low: float = math.nan
+    high: float = math.nan
+    kept: bool | None = None
+    calibrated: int = 0
 
     def text(self) -> str:
         """One line for a terminal."""
-        few = "" if self.samples >= _FEWEST else ": too few to tell"
+        share = self.called / self.samples
+        of = say_count(self.samples, "known sample")
+        of += "" if self.groups is None else f" of {say_count(self.groups, 'group')}"
+        are = "is" if self.called == 1 else "are"
+        ends = "" if math.isnan(self.low) else f" [{self.low:.1%}, {self.high:.1%}]"
+        verdict = say_kept(self.kept, 1 - self.promised, 1 - share, 1 - self.high, beyond="above")
         return (
-            f"known samples called unknown: promised at most {100 * self.promised:g} %, found "
-            f"{100 * self.called / self.samples:.1f} % of {self.samples:,}{few}"
+            f"{self.called:,} of {of} {are} called unknown, {share:.1%}{ends}; promised at most "
+            f"{100 * self.promised:g}%: {verdict}"
+            + _explain_chance(self.kept, 1 - self.promised, 1 - self.low, self.calibrated)
         )
 
 
+def _explain_chance(kept: bool | None, promised: float, high: float, calibrated: int) -> str:
+    """Why a promise may be kept although the whole interval of a coverage, up to `high`, lies below it."""
+    if not kept or not calibrated or math.isnan(high) or high >= promised:
+        return ""
+    return f" (thresholds from the {calibrated:,} held out may miss by as much by chance)"
+
+
 def count_called_unknown(
-    unknown: Tensor, labels: Tensor, classes: Tensor, taxonomy: Taxonomy, promised: float
+    unknown: Tensor,
+    labels: Tensor,
+    classes: Tensor,
+    taxonomy: Taxonomy,
+    promised: float,
+    calibrated: int = 0,
+    groups: Tensor | None = None,
 ) -> CalledUnknown | None:
     """Count the samples of known classes that are called unknown; None if there is none of a known class.
 
@@ -140,11 +189,24 @@ def count_called_unknown(
         classes: (C,) nodes of the known classes.
         taxonomy: Taxonomy of the nodes.
         promised: The most that was promised, as a share.
+        calibrated: Number of held-out samples (or groups) whose distances decide; 0 if unknown.
+        groups: (n,) group of each sample; None without groups.
     """
     known = labels >= 0
     known[known.clone()] = torch.isin(taxonomy.ancestors[labels[known]], classes).any(1)
-    samples = int(known.sum())
-    return CalledUnknown(promised, samples, int(unknown[known].sum())) if samples else None
+    rows = known.nonzero()[:, 0]
+    if not len(rows):
+        return None
+    units = rows if groups is None else groups[rows]
+    called = Column("called", unknown[rows].double(), rows)
+    (share,) = estimate(
+        [called], rows, ResamplingUnits(Resampling(), units.numpy()), labels, taxonomy
+    ).values()
+    count = None if groups is None else count_groups(units, len(rows))
+    kept = is_kept(1 - promised, 1 - share.value, 1 - share.low, calibrated, samples=len(rows), groups=count)
+    return CalledUnknown(
+        promised, len(rows), int(unknown[rows].sum()), count, share.low, share.high, kept, calibrated
+    )
 
 
 def measure_coverage(
@@ -154,6 +216,7 @@ def measure_coverage(
     taxonomy: Taxonomy,
     promise: Promise,
     calibrated: int,
+    plain: Tensor | None = None,
 ) -> Coverage | None:
     """Measure how often answers hold the truth; None if no label decides about one.
 
@@ -170,6 +233,7 @@ def measure_coverage(
         taxonomy: Taxonomy of the nodes.
         promise: What was promised.
         calibrated: Number of samples (or groups) that thresholds come from.
+        plain: (n,) nodes of the answers before samples were called unknown; None if that changed none.
     """
     rows = judged.nonzero()[:, 0]
     if not len(rows):
@@ -218,6 +282,12 @@ def measure_coverage(
         )
         return PartCoverage(name, samples, groups, number.value, number.low, number.high, kept)
 
+    before = math.nan
+    if plain is not None:
+        held = holds_truth(plain[rows], table.nodes[rows], taxonomy).double()
+        if counted == "group" and table.groups is not None:
+            held = (group_coverage(held.bool(), table.groups[rows])[0] == 1).double()
+        before = float(held.mean())
     parts = [part(at, *named) for at, named in enumerate(masks.items())]
     shares = None if table.groups is None else group_coverage(holds, table.groups[rows])[0]
     return Coverage(
@@ -230,6 +300,8 @@ def measure_coverage(
         tuple(parts[1:]),
         tuple(left_out),
         tuple(within),
+        calibrated,
+        math.nan if math.isclose(before, parts[0].share) else before,
     )
 
 

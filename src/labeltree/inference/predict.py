@@ -264,13 +264,19 @@ def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
         from labeltree.inference.coverage import count_called_unknown
 
         fresh = labels.masked_fill(task.seen, -1)
-        called = count_called_unknown(answers.unknown, fresh, rule.classes.nodes, taxonomy, unknown)
+        held = 0 if decider.novelty is None else decider.novelty.known.count
+        called = count_called_unknown(
+            answers.unknown, fresh, rule.classes.nodes, taxonomy, unknown, held, table.groups
+        )
     if judged is not None and task.price is None:
         from labeltree.inference.coverage import measure_coverage  # only labelled samples need it
 
-        coverage = measure_coverage(
-            answers.nodes, table, judged, taxonomy, options.promise, rule.fitted.num_groups
-        )
+        plain = None
+        if answers.unknown is not None and bool(answers.unknown.any()):
+            plain, strange = answers.nodes.clone(), answers.unknown
+            plain[strange] = decider.answer(table.rows(strange), replace(options, unknown=0.0)).nodes
+        promised = options.promise, rule.fitted.num_groups
+        coverage = measure_coverage(answers.nodes, table, judged, taxonomy, *promised, plain)
     return Answered(
         task.named.names,
         answers,

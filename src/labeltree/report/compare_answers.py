@@ -147,11 +147,9 @@ def _answer_alike(main: MethodResult, start: MethodResult) -> bool:
 
 def _features_alone(main: MethodResult, share: float | None) -> str:
     """What is said where answers come from frozen features, with those of what was trained."""
-    right = "" if share is None else f", {percent(share)} right"
-    said = (
-        "The features are frozen: the classifier that answers "
-        f"({CLASSIFIER_WORDS[main.classifier.name]}{right}) reads the same before and after training"
-    )
+    right = "" if share is None else f" ({percent(share)} right)"
+    answering = CLASSIFIER_WORDS[main.classifier.name]
+    said = f"Training changed no answer: they come from {answering}, which are frozen{right}"
     kinds: tuple[ClassifierKind, ...] = ("own", "prototypes")
     for kind in kinds:
         trained = replace(main, classifier=replace(main.classifier, name=kind)).answer_score("top1")
@@ -180,8 +178,8 @@ def raw_is_better(result: EvaluationResult, differences: Differences | None = No
                     words = _AS_WELL if apart is not None and apart.says == "chance" else words
                 return (
                     f"{name} alone {words} {theirs:.{_DIGITS}f} and {ours:.{_DIGITS}f}. "
-                    f"Try {other}, or, of an objective that is trained in steps, more of them (more "
-                    "--epochs, a smaller --batch_size); the guide 'When the model is no better than raw "
+                    f"Try {other}. An objective that is trained in steps may need more of them (more "
+                    "--epochs, a smaller --batch_size). The guide 'When the model is no better than raw "
                     "pixels' has more"
                 )
     return ""

@@ -28,9 +28,11 @@ __all__ = [
     "difference_text",
     "estimate_text",
     "metric_of_entry",
+    "name_place",
     "p_text",
     "sentences",
     "short_comparison",
+    "short_entries",
     "short_rows",
     "summary",
     "tested",
@@ -111,29 +113,42 @@ def comparison_verdict(comparison: Comparison) -> list[str]:
     """Which method is better in the main metric, in how many others and in which branches, in sentences.
 
     Where all methods give the same answers, as heads on the same frozen features may, the main metric is the
-    first in which they differ.
+    first in which they differ. What is named stands in `short_entries`.
     """
-    apart = [each for each in comparison.metrics if comparison.baseline in each.estimates if each.differences]
-    keys = [place for key in _FIRST for place in _places(key)]
-    entry = main = _first(apart, keys)
-    if entry is None or main is None:  # none of the usual ones was asked for: the answers lead
-        entry = main = next((each for each in apart if each.role == ANSWERS), None)
+    entry, main = _main_entries(comparison)
+    examples = [_example(*each) for each in _examples(comparison)]
     if entry is None or main is None:
-        return [text] if (text := summary(comparison)) else []
-    if _is_same(main):
-        entry = _first([each for each in apart if not _is_same(each)], keys) or main
+        return [text, *examples] if (text := summary(comparison)) else []
     named, others = _order_methods(entry), len(entry.differences) - _NAMED
     said = [_same_answers(comparison, main)] if entry is not main else []
     said += [_beside(comparison, entry, name) for name in named[:_NAMED]]
     if others > 0:
         said.append(f"The table has {say_count(others, 'further method')}.")
-    said += [summary(comparison) if len(apart) > 1 else "", _branches(comparison, entry)]
+    said += [summary(comparison) if len(_apart(comparison)) > 1 else "", *examples]
+    said.append(_branches(comparison, entry))
     units = entry.units or comparison.groups  # those of this metric, which older files do not tell
     if units < _FEW:
         counted = say_count(units, "group" if comparison.grouped else "sample")
         was = "was" if units == 1 else "were"
         said.append(f"Only {counted} {was} compared: small differences cannot be seen.")
     return [sentence for sentence in said if sentence]
+
+
+def _apart(comparison: Comparison) -> list[MetricComparison]:
+    """The metrics of the baseline that are compared with others."""
+    return [each for each in comparison.metrics if comparison.baseline in each.estimates if each.differences]
+
+
+def _main_entries(comparison: Comparison) -> tuple[MetricComparison | None, MetricComparison | None]:
+    """The metric that the verdict is about, and the one that it would be if methods differed in it."""
+    apart = _apart(comparison)
+    keys = [place for key in _FIRST for place in _places(key)]
+    main = _first(apart, keys)
+    if main is None:  # none of the usual ones was asked for: the answers lead
+        main = next((each for each in apart if each.role == ANSWERS), None)
+    if main is None or not _is_same(main):
+        return main, main
+    return _first([each for each in apart if not _is_same(each)], keys) or main, main
 
 
 def _places(key: str) -> tuple[tuple[str, str | None], ...]:
@@ -183,47 +198,83 @@ def _beside(comparison: Comparison, entry: MetricComparison, name: str) -> str:
         percent(value) if metric.share else format_score(value, share=False)
         for value in (entry.estimates[name].value, entry.estimates[base].value)
     )
-    text, ends = difference_text(entry, part)
-    points = f"{text}{' points' if metric.share else ''}" + (f", interval {ends}" if ends else "")
-    says = verdict(entry, part)
+    points, says = _points(entry, part), verdict(entry, part)
     if says in _SURE:
         return f"{name} is {says} than {base} in {of_what}: {ours} against {theirs} ({points})."
     said = f"{name} and {base} do not differ significantly in {of_what}: {ours} against {theirs} ({points})."
     if says == "not sure" and part.p < ALPHA:  # the interval, which is not corrected, may say otherwise
         said += (
-            f" Tested alone they would ({p_text(part.p)}); among so many tests they do not"
-            f" ({p_text(part.corrected)})."
+            f" Tested alone, the difference would be significant ({p_text(part.p)}); corrected for the "
+            f"number of tests, it is not ({p_text(part.corrected)})."
         )
     return said
 
 
-def _branches(comparison: Comparison, entry: MetricComparison) -> str:
-    """The branches in which the main metric differs significantly; empty if none was compared."""
+def _points(entry: Compared, part: Difference) -> str:
+    """A difference with its unit and its interval."""
+    text, ends = difference_text(entry, part)
+    unit = " points" if metric_of_entry(entry).share else ""
+    return f"{text}{unit}, interval {ends}" if ends else f"{text}{unit}"
+
+
+def _examples(comparison: Comparison) -> list[tuple[MetricComparison, str, Difference]]:
+    """The surest metrics in which methods are better or worse, where no main metric shows that they are."""
+    shown = [*_usual_entries(comparison), _main_entries(comparison)[0]]
+    sure = [
+        (entry, name, part, verdict(entry, part))
+        for entry in comparison.distinct
+        for name, part in entry.differences.items()
+        if verdict(entry, part) in _SURE
+    ]
+    sure.sort(key=lambda each: (each[2].corrected, -abs(each[2].value)))
+    examples: dict[tuple[str, str], tuple[MetricComparison, str, Difference]] = {}
+    for entry, name, part, says in sure:
+        parts = [(each, each.differences.get(name)) for each in shown if each is not None]
+        if not any(part is not None and verdict(each, part) == says for each, part in parts):
+            examples.setdefault((name, says), (entry, name, part))
+    return list(examples.values())[:_NAMED]
+
+
+def _example(entry: MetricComparison, name: str, part: Difference) -> str:
+    points = _points(entry, part)
+    return f"{name} is {verdict(entry, part)}, for example, in {_name_entry(entry)} ({points})."
+
+
+def _sure_branches(
+    comparison: Comparison, entry: MetricComparison
+) -> list[tuple[StratumComparison, str, Difference]] | None:
+    """The branches in which methods differ significantly in a metric, the largest difference first.
+
+    None if no branch was compared.
+    """
     strata = [
         each
         for each in comparison.strata
         if each.kind == "subtree" and (each.metric, each.role) == (entry.metric, entry.role)
     ]
-    if not strata:
-        return ""
     sure = [
         (each, name, part)
         for each in strata
         for name, part in each.differences.items()
         if verdict(each, part) in _SURE
     ]
+    return sorted(sure, key=lambda each: -abs(each[2].value)) if strata else None
+
+
+def _branches(comparison: Comparison, entry: MetricComparison) -> str:
+    """The branches in which the main metric differs significantly; empty if none was compared."""
+    sure = _sure_branches(comparison, entry)
+    if sure is None:
+        return ""
     name_of = _name_entry(entry)
     if not sure:
         return f"In no branch of the tree does {name_of} differ significantly."
-    sure.sort(key=lambda each: -abs(each[2].value))
-    share = metric_of_entry(entry).share
-    parts = [
-        f"{short_name(each.name)} ({name} {verdict(each, part)}, {difference_text(each, part)[0]}"
-        f"{' points' if share else ''})"
+    listed = ", ".join(
+        f"{short_name(each.name)} ({name} {verdict(each, part)}, {_points(each, part)})"
         for each, name, part in sure[:_NAMED]
-    ]
+    )
     more = f" and {len(sure) - _NAMED:,} more" if len(sure) > _NAMED else ""
-    return f"By branch, {name_of} differs significantly in {', '.join(parts)}{more}."
+    return f"By branch, {name_of} differs significantly in {listed}{more}."
 
 
 def short_comparison(comparison: Comparison) -> str:
@@ -239,15 +290,42 @@ def short_comparison(comparison: Comparison) -> str:
     return "\n".join([*lines, *comparison.notes])
 
 
-def short_rows(comparison: Comparison) -> list[list[str]]:
-    """The main metrics of every method, and the differences, as rows of texts below a row of heads."""
+def short_entries(comparison: Comparison) -> list[Compared]:
+    """The main metrics, and whatever else the verdict names: a metric, a branch."""
+    entries: list[Compared] = [*_usual_entries(comparison)]
+    entry, main = _main_entries(comparison)
+    named: list[Compared | None] = [main, entry, *(each for each, _, _ in _examples(comparison))]
+    if entry is not None:
+        named += [each for each, _, _ in (_sure_branches(comparison, entry) or [])[:_NAMED]]
+    for each in named:
+        if each is not None and not any(each is known for known in entries):
+            entries.append(each)
+    return entries
+
+
+def _usual_entries(comparison: Comparison) -> list[MetricComparison]:
+    """The main metrics; the first others where none of them was asked for."""
     entries = [entry for key in _SHORT if (entry := _first(comparison.metrics, [key])) is not None]
-    entries = entries or [entry for entry in comparison.distinct if entry.estimates][: len(_SHORT)]
+    return entries or [entry for entry in comparison.distinct if entry.estimates][: len(_SHORT)]
+
+
+def name_place(entry: Compared) -> str:
+    """The branch or part that an entry is about; empty for all samples."""
+    return f"in {short_name(entry.name)}" if isinstance(entry, StratumComparison) else ""
+
+
+def short_rows(comparison: Comparison) -> list[list[str]]:
+    """The metrics of `short_entries` of every method, and the differences, as rows below a row of heads."""
+    usual = _usual_entries(comparison)
     others = [name for name in comparison.methods if name != comparison.baseline]
     rows = [["", comparison.baseline, *(cell for name in others for cell in (name, "difference"))]]
-    for entry in entries:
+    for entry in short_entries(comparison):
         role = f", {entry.role}" if entry.role in ("features", "posterior") else ""
-        cells = [metric_name(entry.metric) + role, _number(entry.estimates.get(comparison.baseline))]
+        is_usual = any(entry is each for each in usual)
+        name_of = metric_name(entry.metric) + role
+        if not is_usual:
+            name_of = f"{_name_entry(entry)} {name_place(entry)}".rstrip()
+        cells = [name_of, _number(entry.estimates.get(comparison.baseline))]
         for name in others:
             part = entry.differences.get(name)
             says = "" if part is None or verdict(entry, part) not in _SURE else f" {verdict(entry, part)}"
@@ -299,31 +377,34 @@ def tested(comparison: Comparison) -> str:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """One sentence per main metric: which method is better, and whether significantly."""
+    """One sentence per main metric, and for what else the verdict names: which is better, and how surely."""
+    entries: list[Compared] = [*short_entries(comparison)]
+    further = [_first(comparison.metrics, _places(key)) for key in _FIRST]
+    entries += [each for each in further if each is not None and not any(each is known for known in entries)]
     lines = []
-    for key in _FIRST:
-        entry = _first(comparison.metrics, _places(key))
-        if entry is None:
-            continue
+    for entry in entries:
         metric = metric_of_entry(entry)
         base = entry.estimates.get(comparison.baseline)
         parts = [_part(entry, name, part) for name, part in entry.differences.items()]
         if base is None or not parts:
             continue
-        what = f"{metric.title[:1].upper()}{metric.title[1:]} ({metric.name})"
+        title, place = metric.title, name_place(entry)
+        title = f"{place}: {title[:1].lower()}{title[1:]}" if place else title
+        what = f"{title[:1].upper()}{title[1:]} ({metric.name})"
         value = percent(base.value) if metric.share else f"{base.value:.2f}"
         lines.append(f"{what}: {comparison.baseline} {value}; {'; '.join(parts)}.")
     return lines
 
 
-def _part(entry: MetricComparison, name: str, part: Difference) -> str:
+def _part(entry: Compared, name: str, part: Difference) -> str:
     metric = metric_of_entry(entry)
     value = entry.estimates[name].value
     shown = percent(value) if metric.share else f"{value:.2f}"
     says = verdict(entry, part)
+    text, ends = difference_text(entry, part)
+    interval = f" ({ends})" if ends else ""
     if says == "neither":
         return f"{name} {shown}"
     if says == "not sure":
-        return f"{name} {shown}, not significantly different"
-    text = difference_text(entry, part)[0].lstrip("+−")
-    return f"{name} {shown}, {says} by {text}{' points' if metric.share else ''}"
+        return f"{name} {shown}, not significantly different{interval}"
+    return f"{name} {shown}, {says} by {text.lstrip('+−')}{' points' if metric.share else ''}{interval}"

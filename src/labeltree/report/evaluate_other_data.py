@@ -108,6 +108,7 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
             *_seen_before(int(taught.sum()), int((later & ~taught).sum())),
             *_shared_groups(known, theirs.rows(~seen)),
             *([] if bool(seen.all()) else filter(None, [promise_sentence(result)])),
+            *([] if run.change is not None else _explain_other_share(open_decider(here), theirs, seen)),
         ]
         return replace(result.with_notes(said, data_notes(source)), cautions=[*said, *result.cautions])
 
@@ -263,7 +264,7 @@ def _compare_with_own(result: EvaluationResult, folder: RunFolder) -> list[str]:
         low, high = each.main.answer_interval("top1")
         ends = "" if low != low else f" [{low:.1%}, {high:.1%}]"
         numbers.append(f"{each.main.answer_score('top1'):.1%}{ends}")
-    return [f"Of the run's own test samples {numbers[0]} are answered right (top-1), of these {numbers[1]}."]
+    return [f"Top-1 accuracy: {numbers[1]} on these samples, {numbers[0]} on the run's own test samples."]
 
 
 def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
@@ -283,9 +284,23 @@ def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
         said = drift.sentence()
         return [f"{said[0].upper()}{said[1:]}."]
     return [
-        "A two-sample test finds no difference from the held-out samples of the run "
+        "These samples look like the held-out ones of the run: a two-sample test finds no difference "
         f"(p = {drift.p_value:.2f}, {drift.count} {drift.unit})."
     ]
+
+
+def _explain_other_share(decider: Decider, theirs: EmbeddingTable, seen: Tensor) -> list[str]:
+    """Why `predict --labelled` may say another coverage of the same samples; empty if it says the same."""
+    unknown = decider.answer(theirs.rows(~seen)).unknown if not bool(seen.all()) else None
+    called, known = 0 if unknown is None else int(unknown.sum()), int(seen.sum())
+    why = []
+    if called:
+        why.append(f"gives coarser answers to the {say_count(called, 'sample')} that it calls unknown")
+    if known:
+        why.append(f"leaves out the {say_count(known, 'sample')} that the run knows")
+    if not why:
+        return []
+    return [f"'labeltree predict --labelled' may say another share: it {' and '.join(why)}."]
 
 
 def _shared_groups(known: EmbeddingTable, theirs: EmbeddingTable) -> list[str]:

@@ -35,7 +35,7 @@ _CONVERSIONS = {
     ".pth": _TENSORS,
 }
 _TEXTS = (".csv", ".tsv")
-_NUMBERS = ("nodes", "node", "predictions", "instances")  # of texts
+_NUMBERS = ("nodes", "node", "predictions", "prediction", "instances", "instance")  # of texts
 _TABLE = Reader("an embeddings table", "write it again as .npz or .parquet")
 
 __all__ = [

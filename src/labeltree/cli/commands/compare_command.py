@@ -13,9 +13,8 @@ from labeltree.options.comparison_options import CompareOptions, name_runs
 from labeltree.options.schema import Option
 
 if TYPE_CHECKING:
-    from labeltree.evaluation import Comparison
     from labeltree.evaluation.comparing.compare_runs import Compared
-    from labeltree.evaluation.comparing.gate import Gate, Verdict
+    from labeltree.evaluation.comparing.gate import Verdict
 
 
 @dataclass(frozen=True)
@@ -74,18 +73,18 @@ def run(arguments: list[str]) -> None:
     else:
         _print(done, full=words.full)
         if done.gate is not None:
-            _print_verdicts(done.gate, verdicts, done.result)
+            from labeltree.evaluation.comparing.gate import gate_text
+
+            print(f"\n{gate_text(done.gate, verdicts, done.result)}")
     if failed:
         raise SystemExit(1)
 
 
 def _print(done: Compared, *, full: bool) -> None:
     """The verdict, the main numbers, and the files."""
-    from labeltree.report.comparison_words import comparison_verdict, short_comparison
-
-    if said := comparison_verdict(done.result):  # one run alone is not compared
-        print("\n".join(said), end="\n\n")
-    print(done.text if full else f"{short_comparison(done.result)}\n")
+    if done.verdict:  # one run alone is not compared
+        print("\n".join(done.verdict), end="\n\n")
+    print(done.text if full else f"{done.short}\n")
     files = f"comparison: {done.json}\nas text:    {done.markdown}\nas a table: {done.table}"
     print(f"report:     {done.page}\n{files}")
     if not full:
@@ -107,19 +106,6 @@ def _gate_facts(verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
         }
         for verdict in verdicts
     ]
-
-
-def _print_verdicts(gate: Gate, verdicts: Sequence[Verdict], result: Comparison) -> None:
-    """What the gate says."""
-    from labeltree.evaluation.comparing.gate import by_chance
-
-    old = result.baseline
-    (new,) = (name for name in result.methods if name != old)
-    failed = [verdict for verdict in verdicts if not verdict.passed]
-    shown = [*failed, *(verdict for verdict in verdicts if verdict.rule.where == "all" and verdict.passed)]
-    print(f"\ngate: {new} against {old}, {len(verdicts)} checks, {len(failed)} failed")
-    said = [verdict.sentence() for verdict in shown] + by_chance(gate, verdicts)
-    print("".join(f"  {sentence}\n" for sentence in said), end="")
 
 
 def _methods(runs: list[str], named: list[str]) -> dict[str, list[str]]:

@@ -90,8 +90,7 @@ def _print(done: Answered, options: AnswerFile, *, full: bool) -> None:
     """Say how the answers are, print them unless they are in a file, and say what limits them."""
     told = full or len(done.answers) > 0
     if told:
-        known = [each.text() for each in (done.coverage, done.called_unknown) if each is not None]
-        _say([done.sentence(options.format), *known])
+        _say([*done.promises(), *done.sentences(options.format)])
     if options.out is None:
         sys.stdout.write(done.text(options.format))
         sys.stdout.flush()

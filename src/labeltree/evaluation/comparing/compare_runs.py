@@ -14,8 +14,8 @@ from labeltree.evaluation.chosen_samples import with_usual_splits
 from labeltree.evaluation.comparing.compare_outcomes import BY_STRATUM, compare
 from labeltree.evaluation.comparing.comparison import Comparison
 from labeltree.evaluation.comparing.corrected_runs import commands_on_corrected
-from labeltree.evaluation.comparing.gate import Gate, Verdict
-from labeltree.evaluation.comparing.pair_test_samples import pair_samples
+from labeltree.evaluation.comparing.gate import Gate, Verdict, gate_text
+from labeltree.evaluation.comparing.pair_test_samples import name_sample, pair_samples
 from labeltree.evaluation.comparing.paired_estimates import OtherLabelsError
 from labeltree.evaluation.comparing.result_text import comparison_csv, comparison_text
 from labeltree.evaluation.evaluate_table import evaluate
@@ -39,6 +39,7 @@ _HALF = (
     "There is no split: half of the samples was set aside for the classifiers to learn from, and answers and "
     "violations are measured on the other half. Retrieval searches all samples."
 )
+_EVERY = "all numbers: .to_pandas(); as text: .text"
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,6 +52,7 @@ class Compared:
         verdicts: What it says.
         verdict: Sentences: which is better, by how much, and where; empty if nothing was to compare.
         shown: The main numbers as rows of texts below a row of heads, as notebooks show them.
+        short: The same as a table of text with the notes below it, as the terminal prints it.
     """
 
     result: Comparison
@@ -64,6 +66,7 @@ class Compared:
     verdicts: tuple[Verdict, ...] | None = None
     verdict: tuple[str, ...] = ()
     shown: tuple[tuple[str, ...], ...] = ()
+    short: str = ""
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each metric, with the columns of `comparison.csv`."""
@@ -74,12 +77,16 @@ class Compared:
     def _repr_html_(self) -> str:
         table = html_table(self.shown[0], self.shown[1:]) if self.shown else ""
         level = f"in brackets: {self.result.confidence:.0%} confidence intervals" if table else None
-        sentences = [level, *self.result.notes, f"report: {self.page or self.markdown}"]
+        sentences = [level, *self.result.notes, f"report: {self.page or self.markdown}", _EVERY]
         return str(html_sentences([" ".join(self.verdict)]) + table + html_sentences(sentences))
 
     def __repr__(self) -> str:
-        """The comparison as text, and where its files are."""
-        return f"{self.text.rstrip()}\n\n{self.page or self.markdown}"
+        """The verdict and the main numbers as the terminal prints them, and where all are."""
+        if not self.short:
+            return f"{self.text.rstrip()}\n\n{self.page or self.markdown}"
+        gate = "" if self.gate is None else gate_text(self.gate, self.verdicts or (), self.result)
+        said = ["\n".join(self.verdict), self.short, gate, f"report: {self.page or self.markdown}\n{_EVERY}"]
+        return "\n\n".join(filter(None, said))
 
 
 def compare_paths(methods: Mapping[str, Sequence[str | Path]], options: CompareOptions) -> Compared:
@@ -130,14 +137,41 @@ def compare_paths(methods: Mapping[str, Sequence[str | Path]], options: CompareO
             seed=options.seed,
         )
     except OtherLabelsError as error:
-        if (commands := commands_on_corrected(methods)) is None:
-            raise
-        raise DataError(f"{error.differ}: {commands}") from None
+        places = [Path(path) for path, _ in outcomes_of]
+        sample = f"sample '{error.named}'" if error.named else name_sample(places[0], error.instance)
+        advice = commands_on_corrected(methods)
+        if advice is None:
+            advice = _advise_same_labels([places[number] for number in error.runs], bool(error.named))
+        raise DataError(f"{error.differ(sample)}: {advice}") from None
     result = replace(result, notes=[*result.notes[:1], *notes, *units.notes, *result.notes[1:]])
     results = {name: [of_run for _, of_run in runs if of_run is not None] for name, runs in read.items()}
     if any(of_run.split == "half" for runs in results.values() for of_run in runs):
         result = replace(result, notes=[*result.notes[:1], _HALF, *result.notes[1:]])
     return replace(write_comparison(result, options.out), results=results)
+
+
+def _advise_same_labels(places: Sequence[Path], named: bool) -> str:
+    """What to type so that two results are judged by the same labels.
+
+    Args:
+        places: The runs or tables.
+        named: Whether their samples have ids.
+    """
+    said = "these are not the same samples, or not as labelled. "
+    if not named:
+        said += (
+            "Without ids, samples are paired by their rows: if these are in another order, write a column "
+        )
+        said += "'id' into both. "
+    if any(place.is_file() for place in places):
+        return f"{said}Give them the same labels, then compare again"
+    evaluated = " and ".join(f"'labeltree evaluate {typed(place)} --data FILE.csv'" for place in places)
+    folders = " ".join(typed(place / "elsewhere-FILE") for place in places)
+    return (
+        f"{said}To judge both by the same labels, take labelled samples that neither learned from: "
+        f"{evaluated}, then 'labeltree compare {folders}'. If corrections are the difference, 'labeltree "
+        "evaluate RUN --corrections FILE' has the other run judged by them"
+    )
 
 
 def _judge(methods: Mapping[str, Sequence[str | Path]], taxonomy: str | Path | None) -> AnyTaxonomy | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from labeltree.counted_nouns import say_list
+from labeltree.counted_nouns import say_count, say_list
 from labeltree.errors import DataError
 from labeltree.evaluation.json_numbers import from_fields
 from labeltree.runs.run_folder import plain_json
@@ -128,7 +128,7 @@ class StratumComparison(MetricComparison):
     node: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """The result of `labeltree.evaluation.compare`, saved as `comparison.json`.
 
@@ -167,6 +167,15 @@ class Comparison:
     classifiers: dict[str, list[str]] = field(default_factory=dict)
     same: dict[str, str] = field(default_factory=dict)
     blocks: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """What was compared, and where the numbers are."""
+        methods, metrics = (
+            say_list([repr(name) for name in self.methods]),
+            say_count(len(self.metrics), "metric"),
+        )
+        counted = f"{metrics} on {say_count(self.samples, 'sample')}"
+        return f"Comparison of {methods}: {counted}; .metric(NAME) has one of them, .to_dict() all"
 
     @property
     def distinct(self) -> list[MetricComparison]:

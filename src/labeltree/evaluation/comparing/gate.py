@@ -20,7 +20,7 @@ from labeltree.evaluation.comparing.comparison import (
 from labeltree.evaluation.representations import POSTERIOR
 from labeltree.safe_files import Reader, read_yaml
 
-__all__ = ["Gate", "GateRule", "Verdict", "by_chance", "check_gate", "read_gate"]
+__all__ = ["Gate", "GateRule", "Verdict", "by_chance", "check_gate", "gate_text", "read_gate"]
 
 Where = Literal["all", "nodes"]
 FailsIf = Literal["shown", "not excluded"]
@@ -211,6 +211,17 @@ def check_gate(gate: Gate, comparison: Comparison, new: str) -> list[Verdict]:
             passed = _holds(rule, part, entry.larger_is_better)
             verdicts.append(Verdict(rule, place, units, part, passed))
     return verdicts
+
+
+def gate_text(gate: Gate, verdicts: Sequence[Verdict], comparison: Comparison) -> str:
+    """How many checks failed, and below it a line for each of these and for each rule over all samples."""
+    old = comparison.baseline
+    (new,) = (name for name in comparison.methods if name != old)
+    failed = [verdict for verdict in verdicts if not verdict.passed]
+    shown = [*failed, *(verdict for verdict in verdicts if verdict.rule.where == "all" and verdict.passed)]
+    said = [verdict.sentence() for verdict in shown] + by_chance(gate, verdicts)
+    head = f"gate: {new} against {old}, {say_count(len(verdicts), 'check')}, {len(failed)} failed"
+    return "\n".join([head, *(f"  {sentence}" for sentence in said)])
 
 
 def by_chance(gate: Gate, verdicts: Sequence[Verdict]) -> list[str]:

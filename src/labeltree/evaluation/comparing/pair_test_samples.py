@@ -12,8 +12,11 @@ from labeltree.errors import DataError
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.runs import RunFolder, SampleRecord
 from labeltree.runs.sample_record import NamedTwice
+from labeltree.runs.table_file_columns import read_columns
+from labeltree.text_files import split_packed
+from labeltree.text_tables import TextTable
 
-__all__ = ["pair_by_ids", "pair_samples"]
+__all__ = ["name_sample", "pair_by_ids", "pair_samples"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,30 @@ def pair_by_ids(runs: Sequence[Outcomes]) -> list[Outcomes]:
     return [one.outcomes for one in known]
 
 
+def name_sample(path: str | Path, instance: int) -> str:
+    """What a sample without an id is called elsewhere: its line or row, and of which data.
+
+    Args:
+        path: The run, or the file of a table.
+        instance: The number of the sample.
+    """
+    path = Path(path)
+    if not path.is_file():
+        record = _load_record(path, None)
+        numbers = [] if record is None else record.instances.tolist()
+        if record is None or record.names is None or instance not in numbers:
+            return f"sample number {instance}"
+        return f"{record.names[numbers.index(instance)]} of the data '{record.data}'"
+    given = read_columns(path)
+    for name in ("instances", "instance"):
+        if name in given:
+            return f"the one with {instance} in the column '{name}'"
+    if split_packed(path)[0].lower() not in (".csv", ".tsv"):
+        return f"row {instance} (the first is 0)"
+    rows = len(next(iter(given.values())))
+    return f"line {TextTable.at(path).row_lines(rows)[instance]}"
+
+
 def _number_alike(known: list[_Run]) -> list[_Run]:
     """The runs with the same numbers for samples of the same ids, if all have ids."""
     if not all(one.names is not None for one in known):
@@ -118,13 +145,15 @@ def _open_elsewhere(path: str | Path, outcomes: Outcomes) -> _Run:
     return _Run(str(path), outcomes, None, record.given_names() if own else None)
 
 
-def _load_record(path: str | Path, outcomes: Outcomes) -> SampleRecord | None:
-    """The samples of a run that were evaluated, if their contents were recorded."""
+def _load_record(path: str | Path, outcomes: Outcomes | None) -> SampleRecord | None:
+    """The samples of a run, those that were evaluated if outcomes are given, if contents were recorded."""
     file = RunFolder(path).samples
     if not file.is_file() and Path(path).name.startswith("on-"):  # a run on another taxonomy
         file = RunFolder(Path(path).parent).samples
     record = SampleRecord.load(file) if file.is_file() else None
-    return None if record is None or not record.has_contents else record.of(outcomes.instances)
+    if record is None or not record.has_contents:
+        return None
+    return record if outcomes is None else record.of(outcomes.instances)
 
 
 def _named_by_ids(place: str, outcomes: Outcomes) -> _Run:

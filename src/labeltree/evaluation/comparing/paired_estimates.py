@@ -54,17 +54,40 @@ class OtherLabelsError(DataError):
     """Samples have other labels in one run than in another.
 
     Attributes:
-        differ: How many have, in which runs, with an example; the message goes on with what that means.
+        names: The methods of the two runs.
+        runs: Their places among all runs, in the order given.
+        count: How many samples have other labels.
+        instance: The number of the first of them.
+        named: Its id; empty if samples have none.
+        labels: Its labels in the two runs.
     """
 
-    def __init__(self, names: tuple[str, str], count: int, example: str) -> None:
-        labels = say_count(count, "sample has another label", "samples have other labels")
-        one = "" if count == 1 else "one of them "
-        self.differ = f"{labels} in '{names[1]}' than in '{names[0]}', {one}{example}"
+    def __init__(
+        self,
+        names: tuple[str, str],
+        runs: tuple[int, int],
+        count: int,
+        instance: int,
+        named: str,
+        labels: tuple[str, str],
+    ) -> None:
+        self.names, self.runs, self.count, self.instance = names, runs, count, instance
+        self.named, self.labels = named, labels
+        sample = f"sample '{named}'" if named else f"sample number {instance}"
         super().__init__(
-            f"{self.differ}: these are not the same samples, or not as labelled; compare runs on the same "
-            "labels (if corrections are the difference, 'labeltree evaluate RUN --corrections FILE' has the "
-            "other run judged by them)"
+            f"{self.differ(sample)}: these are not the same samples, or not as labelled; compare runs on the "
+            "same labels (if corrections are the difference, 'labeltree evaluate RUN --corrections FILE' has "
+            "the other run judged by them)"
+        )
+
+    def differ(self, sample: str) -> str:
+        """How many samples have other labels, and those of one, by what it is called."""
+        (first, other), (known, here) = self.names, self.labels
+        how_many = say_count(self.count, "sample has another label", "samples have other labels")
+        one = "" if self.count == 1 else "one of them "
+        return (
+            f"{how_many} in '{other}' than in '{first}', {one}{sample}, which is '{here}' in '{other}' and "
+            f"'{known}' in '{first}'"
         )
 
 
@@ -108,13 +131,14 @@ def common_samples(
         )
     places = [np.array([row_of[key] for key in shared], dtype=np.int64) for row_of in rows]
     reference = first.nodes[places[0]]
-    for (name, run), place in zip(runs, places, strict=True):
+    for number, ((name, run), place) in enumerate(zip(runs, places, strict=True)):
         different = np.flatnonzero(run.nodes[place] != reference)
         if len(different):
-            example = f"sample number {shared[int(different[0])][0]}"
-            if run.ids is not None:
-                example = f"sample '{run.ids[place[different[0]]]}'"
-            raise OtherLabelsError((first_name, name), len(different), example)
+            one = int(different[0])
+            labels = _say_label(first, int(reference[one])), _say_label(run, int(run.nodes[place[one]]))
+            named = "" if run.ids is None else str(run.ids[place[one]])
+            names, instance = (first_name, name), int(shared[one][0])
+            raise OtherLabelsError(names, (0, number), len(different), instance, named, labels)
     known = [
         run.groups[place] for (_, run), place in zip(runs, places, strict=True) if run.groups is not None
     ]
@@ -125,6 +149,10 @@ def common_samples(
         common[name].append(replace(run.rows(place), groups=groups))
         left_out[name] = max(left_out[name], len(run) - len(shared))
     return common, left_out
+
+
+def _say_label(run: Outcomes, node: int) -> str:
+    return run.taxonomy.path_name(node) if node > 0 else "no label"
 
 
 def tested_in_all(methods: Mapping[str, Sequence[Outcomes]]) -> tuple[dict[str, list[Outcomes]], list[str]]:

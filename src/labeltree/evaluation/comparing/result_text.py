@@ -29,6 +29,7 @@ from labeltree.evaluation.sample_columns import FEWEST_GROUPS
 from labeltree.metrics.catalogue import metric_name
 
 __all__ = [
+    "BEFORE_UNKNOWN",
     "attribute_rows",
     "attribute_table",
     "comparison_csv",
@@ -39,6 +40,12 @@ __all__ = [
 ]
 
 
+BEFORE_UNKNOWN = (
+    "coverage: the share of answers that hold the truth before samples are called unknown; "
+    "'labeltree predict --labelled' counts after it"
+)
+"""What a coverage is of, beside the one that `predict` measures."""
+_COVERAGE = metric_name("coverage_at_")
 _WIDEST = 100  # columns of text that stand beside one another
 # secondary scores of the same answers, only in metrics.json
 _LEFT_OUT = re.compile(
@@ -185,6 +192,8 @@ def attribute_table(result: EvaluationResult) -> str:
         table = {head: [columns[name][head] for name in shown] for head in columns[shown[0]]}
         blocks.append("\n".join(_aligned(shown, table, left=True)))
         names = names[len(shown) :]
+    if any(head.startswith(_COVERAGE) for head in heads):
+        blocks[-1] += f"\n{BEFORE_UNKNOWN}"
     return "\n\n".join(blocks)
 
 
@@ -457,11 +466,8 @@ def _answers_note(result: Comparison) -> list[str]:
             count = names.count(name)
             many = "1 run" if count == 1 else f"{count} runs"
             parts.append(words if count == len(names) else f"{words} ({many})")
-        described.append(f"'{method}' {' and '.join(parts)}")
-    return [
-        "The measures of answers are of the classifier that each run answers with, as its own report has it: "
-        f"{'; '.join(described)}."
-    ]
+        described.append(f"'{method}' with {' and '.join(parts)}")
+    return [f"Each run answers with the classifier that its own report names: {'; '.join(described)}."]
 
 
 def _samples_note(result: Comparison) -> str:
@@ -512,6 +518,7 @@ def comparison_notes(result: Comparison) -> list[str]:
             "test samples; they assume independent runs with nearly normal results."
         )
     notes.append(
-        "Samples are redrawn, not what was learned: classifiers and separate galleries are held fixed."
+        "Intervals are about other test samples, not about training again: classifiers and separate "
+        "galleries are held fixed."
     )
     return notes

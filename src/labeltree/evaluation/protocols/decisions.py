@@ -137,7 +137,7 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
         )
     if not math.isnan(chance := result.scores["ece_by_chance"]):
         result.notes.append(
-            f"A calibration error of {chance:.3f} is what perfectly calibrated probabilities have on so many "
+            f"Even perfectly calibrated probabilities have a calibration error of {chance:.3f} on so many "
             "samples (ece_by_chance)."
         )
     if inputs.resampling is not None:

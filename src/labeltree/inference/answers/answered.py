@@ -156,11 +156,16 @@ class Answered:
         more = len(self) - MOST_SHOWN
         further = f"… {more:,} more\n" if more > 0 else ""
         table = show_rows(self._rows()[:MOST_SHOWN], "table")
-        return "\n".join([table + further + self.sentence(), *self.caveats()])
+        return "\n".join([f"{table}{further}".rstrip(), *self.promises(), *self.sentences(), *self.caveats()])
 
     def _repr_html_(self) -> str:
         rows = self._rows()
-        return html_answers(rows, answer_cells(rows), [self.sentence(), *self.caveats()])
+        promises = [line for text in self.promises() for line in text.splitlines()]
+        return html_answers(rows, answer_cells(rows), [*promises, *self.sentences(), *self.caveats()])
+
+    def promises(self) -> list[str]:
+        """What was promised of the answers, and whether labels bear it out; empty without labels."""
+        return [each.text() for each in (self.coverage, self.called_unknown) if each is not None]
 
     def caveats(self, *, full: bool = False) -> list[str]:
         """What limits the answers, a sentence each, such as that the samples are unlike those of training.
@@ -197,7 +202,11 @@ class Answered:
         return rows
 
     def sentence(self, form: AnswerFormat = "table") -> str:
-        """One sentence: how many answers there are, how many were cut and, with labels, hold the truth.
+        """The `sentences` as one."""
+        return "; ".join(self.sentences(form))
+
+    def sentences(self, form: AnswerFormat = "table") -> list[str]:
+        """How many answers there are, how many were cut and, with labels, how many hold the truth.
 
         Args:
             form: The form in which the answers are shown, which says where unknown samples are marked.
@@ -212,13 +221,14 @@ class Answered:
             said += f", {cut} of them coarser than the classes"
         if none:
             said += f"; {none} got none ({self._why_none(nothing)})"
+        parts = [said]
         if self.answers.unknown is not None and (count := int(self.answers.unknown.sum())):
-            said += f"; {_unknown(count, form)}"
+            parts.append(_unknown(count, form))
         seen = 0 if self.seen is None else int(self.seen.sum())
         if seen:
-            said += f"; {_seen(seen, n)}"
+            parts.append(_seen(seen, n))
         if self.labels is None or self.judged is None or not bool(self.judged.any()):
-            return said
+            return parts
         judged, others = int(self.judged.sum()), n - seen
         scores = answer_scores(self.answers.nodes[self.judged], self.labels[self.judged], self.taxonomy)
         if seen:
@@ -233,10 +243,8 @@ class Answered:
             held += f" ({scores['accuracy_below_root']:.2%} without those that got none, which are not wrong)"
         elif scores["root"] == 1:
             held += " (none names anything)"
-        return (
-            f"{said}; {of}, {held}, at a mean depth of {scores['depth']:.2f} "
-            f"(labels: {scores['true_depth']:.2f})"
-        )
+        depths = f"at a mean depth of {scores['depth']:.2f} (labels: {scores['true_depth']:.2f})"
+        return [*parts, f"{of}, {held}, {depths}"]
 
     def _why_none(self, nothing: Tensor) -> str:
         """Why samples have the root as their answer."""
@@ -246,7 +254,7 @@ class Answered:
         if not strange:
             return "nothing is sure enough"
         return (
-            f"of {strange} no known class fits, of {unsure} nothing is sure enough"
+            f"for {strange} no known class fits, for {unsure} nothing is sure enough"
             if unsure
             else "no known class fits"
         )

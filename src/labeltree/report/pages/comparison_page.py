@@ -29,8 +29,10 @@ from labeltree.report.comparison_words import (
     difference_text,
     estimate_text,
     metric_of_entry,
+    name_place,
     p_text,
     sentences,
+    short_entries,
     tested,
     verdict,
 )
@@ -116,16 +118,23 @@ def write_comparison_page(
 
 
 def _charted(comparison: Comparison) -> list[MetricComparison]:
-    """The metrics to draw: the main metrics that some method has, or else the first proportions."""
-    charted: list[MetricComparison] = []
+    """The proportions that the terminal shows, and the other main metrics; without any, the first ones."""
+    known = [e for e in comparison.distinct if e.estimates and e.larger_is_better is not None]
+    charted = [e for e in short_entries(comparison) if e.estimates and e.larger_is_better is not None]
+    charted = [entry for entry in charted if metric_of_entry(entry).share]
+    copied = {comparison.same.get(f"{entry.role}.{entry.metric}") for entry in charted}
     for metric, role in _CHARTED:
-        entry = next((e for e in comparison.distinct if e.metric == metric and role in ("", e.role)), None)
-        if entry is not None and entry.estimates and entry not in charted:
+        entry = next((e for e in known if e.metric == metric and role in ("", e.role)), None)
+        if entry is None or f"{entry.role}.{entry.metric}" in copied:
+            continue
+        if not any(entry is each for each in charted):
             charted.append(entry)
-    if charted:
-        return charted
-    shares = [e for e in comparison.distinct if e.estimates and metric_of_entry(e).share]
-    return [entry for entry in shares if entry.larger_is_better is not None][:8]
+    return charted or [entry for entry in known if metric_of_entry(entry).share][:8]
+
+
+def _row_label(entry: MetricComparison) -> str:
+    """The metric, or the branch that it is of, which the detail below names."""
+    return name_place(entry).replace("in ", "In ", 1) or metric_of_entry(entry).title
 
 
 def _dots(entries: list[MetricComparison], order: list[str]) -> Any:
@@ -135,7 +144,7 @@ def _dots(entries: list[MetricComparison], order: list[str]) -> Any:
         estimates = [entry.estimates.get(name) for name in order]
         values = [math.nan if part is None else part.value for part in estimates]
         bounds = [(math.nan, math.nan) if part is None else (part.low, part.high) for part in estimates]
-        rows.append(DotRow(metric.title, f"{metric.name}, {entry.role}", values, bounds))
+        rows.append(DotRow(_row_label(entry), f"{metric.name}, {entry.role}", values, bounds))
     title = "Every method by the main measures, with intervals"
     return for_screens(lambda narrow: dot_chart(rows, order, title=title, narrow=narrow))
 
@@ -148,7 +157,7 @@ def _differences(entries: list[MetricComparison], baseline: str, others: list[st
         ends = [(p.low, p.high) if entry.larger_is_better else (-p.high, -p.low) for p in parts]
         rows.append(
             DotRow(
-                metric.title,
+                _row_label(entry),
                 f"{metric.name}, {entry.role}" + ("" if entry.larger_is_better else "; + is fewer"),
                 [entry.better_by(part) for part in parts],
                 ends,

@@ -289,7 +289,7 @@ def promise_sentence(result: EvaluationResult) -> str:
         return ""
     asked, value, (low, high), calibrated = promise
     ends = "" if math.isnan(low) else f" ({_range(low, high)})"
-    verdict = "" if value >= asked else ", which is not clearly fewer"
+    verdict = "" if value >= asked else ": not clearly fewer"
     if not may_be_kept(asked, value, high, calibrated):
         verdict = ": the coverage does not hold here"
     elif (value if math.isnan(high) else high) < asked:
@@ -298,8 +298,8 @@ def promise_sentence(result: EvaluationResult) -> str:
         )
         verdict = f": fewer, but thresholds from {say_count(calibrated, unit)} may miss by as much by chance"
     return (
-        f"Answers are made so that {percent(asked, 0)} of them hold the truth. On these samples "
-        f"{percent(value)}{ends} do{verdict}.{_withheld_note(result, asked)}{_groups_note(result, asked)}"
+        f"{percent(value)}{ends} of the answers hold the truth; {percent(asked, 0)} were promised{verdict}."
+        f"{_withheld_note(result, asked)}{_groups_note(result, asked)}"
     )
 
 

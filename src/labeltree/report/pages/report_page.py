@@ -13,6 +13,7 @@ from labeltree.atomic import write_text
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, choose_samples, read
 from labeltree.evaluation.chosen_samples import stratified_subsample
+from labeltree.evaluation.comparing.result_text import BEFORE_UNKNOWN
 from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.options.search import HOW_FAR_OFF
 from labeltree.report.charts.bar_charts import method_mark
@@ -42,7 +43,7 @@ from labeltree.report.shown_samples.searches import choose_searches, search_lege
 from labeltree.report.tables.confusions import confusion_rows, example_pictures, taken_for, wrong_pairs
 from labeltree.report.tables.error_tree_rows import ErrorTree, json_in_page, tree_data
 from labeltree.report.tables.metric_table import aspect_table, metric_table
-from labeltree.report.tables.protocol_tables import attribute_tables, protocol_blocks
+from labeltree.report.tables.protocol_tables import attribute_tables, protocol_blocks, tells_coverage
 from labeltree.report.verdict import evaluation_verdict
 from labeltree.ridge import TreeRidgeLoss
 from labeltree.runs import EmbeddingTable
@@ -159,6 +160,7 @@ def render_report(
     if embeddings.representation.geometry == "poincare":
         some = stratified_subsample(shown, table.nodes[shown], _DISK_POINTS, result.settings.seed)
         disk = lay_out(embeddings, chosen.search, some, table.nodes, taxonomy)
+    attributes = attribute_tables(result) if result.main.by_attribute else []
     return render_page(
         "report",
         title,
@@ -197,7 +199,8 @@ def render_report(
         few_cases=FEW_CASES if any(entry.samples < FEW_CASES for entry in errors.nodes) else 0,
         confusions=confusion_rows(errors, taxonomy, names, examples),
         confused=outcomes is not None and answering in outcomes.predicted,
-        attributes=attribute_tables(result) if result.main.by_attribute else [],
+        attributes=attributes,
+        before_unknown=BEFORE_UNKNOWN if any(map(tells_coverage, attributes)) else "",
         protocols=protocol_blocks(result),
         curve=curve_figure(result),
         dial=None if solver is None or not dial else dial_figure(dial, float(solver.space["tree"])),

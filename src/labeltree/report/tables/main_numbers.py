@@ -86,7 +86,7 @@ def _other_classifier(result: EvaluationResult) -> list[str]:
     if chosen.name in ("own", chosen.asked) or "own" not in chosen.accuracies:
         return []
     words = classifier_words(chosen.name, features=chosen.features)
-    return [f"Answers come from {words}, not from the run's own classifier (--classifier own)."]
+    return [f"Answers come from {words}; with --classifier own, from the run's own classifier."]
 
 
 def _table(

@@ -15,7 +15,7 @@ from labeltree.evaluation.rule_table import rule_rows
 from labeltree.metrics.catalogue import metric_name
 from labeltree.report.tables.node_table import NodeTable, node_table
 
-__all__ = ["NumberTable", "ProtocolBlock", "attribute_tables", "protocol_blocks"]
+__all__ = ["NumberTable", "ProtocolBlock", "attribute_tables", "protocol_blocks", "tells_coverage"]
 
 _MOST_SCORES = 6
 _MOST_NODES = 100
@@ -61,6 +61,11 @@ def attribute_tables(result: EvaluationResult) -> list[NumberTable]:
         )
         for name in names
     ]
+
+
+def tells_coverage(table: NumberTable) -> bool:
+    """Whether a table of `attribute_tables` has a coverage."""
+    return any(head.startswith(metric_name("coverage_at_")) for head in table.columns)
 
 
 def protocol_blocks(result: EvaluationResult) -> list[ProtocolBlock]:
