@@ -354,7 +354,13 @@ def summary(comparison: Comparison) -> str:
             for entry in comparison.distinct
             if name in entry.differences and entry.larger_is_better is not None
         ]
-        if says:
+        if len(says) == 1:
+            how = f"{says[0]} than" if says[0] in ("better", "worse") else "different from"
+            is_so = "is" if says[0] in ("better", "worse") else "is not"
+            clauses.append(
+                f"{name} {is_so} significantly {how} {comparison.baseline} in the one metric that is compared"
+            )
+        elif says:
             better, worse = says.count("better"), says.count("worse")
             clauses.append(
                 f"{name} is significantly better than {comparison.baseline} in {better or 'none'} of "
