@@ -84,6 +84,14 @@ def test_the_same_patient_does_not_count(patients: EmbeddingTable, taxonomy: Tax
     assert any("all other images except those of its own group are sorted" in answer for answer in answers)
 
 
+def test_nothing_is_said_of_groups_of_one_sample_each(patients: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    """As those of pictures of which some in training are copies."""
+    assert patients.split is not None
+    groups = torch.where(torch.from_numpy(patients.split == "test"), torch.arange(240), 999)
+    found = evaluate(replace(patients, groups=groups), taxonomy, settings=QUICK)
+    assert not any("own group" in note for note in found.cautions)
+
+
 def test_where_every_group_is_a_class_of_its_own_all_count(taxonomy: Taxonomy) -> None:
     nodes = taxonomy.leaves.repeat(6)
     table = EmbeddingTable(tree_vectors(taxonomy, nodes, 5, 0.5, 0), nodes)

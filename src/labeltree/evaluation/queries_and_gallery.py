@@ -54,12 +54,19 @@ class SearchPlan:
         own = "left out" if self.groups is not None else "counted" if self.grouped else "no groups"
         return {"searched": "queries" if self.gallery is None else "train", "own_group": own}
 
+    def _groups_matter(self, groups: Tensor) -> bool:
+        """Whether any group has several of the samples that are searched or are queries."""
+        searched = self.queries if self.gallery is None else torch.cat([self.queries, self.gallery])
+        named = groups[searched]
+        named = named[named >= 0]
+        return len(torch.unique(named)) < len(named)
+
     def notes(self, where: str) -> list[str]:
         """Notes on the search and on undefined numbers; `where` names the searched samples."""
         notes = []
         total = len(self.queries)
         other = " in another group" if self.groups is not None else ""
-        if self.groups is not None:
+        if self.groups is not None and self._groups_matter(self.groups):
             notes.append(
                 "Results of the query's own group do not count in retrieval and among nearest neighbours "
                 "(leave one group out)."

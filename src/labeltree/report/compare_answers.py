@@ -12,7 +12,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, MethodResult, compare
 from labeltree.evaluation.comparing.comparison import Difference
 from labeltree.inference.run_embeddings import RAW_NAMES, START_NAMES
-from labeltree.report.wording import percent
+from labeltree.report.wording import format_points, percent
 
 __all__ = ["AnswerDifference", "Differences", "added_by_training", "answer_differences", "raw_is_better"]
 
@@ -53,7 +53,7 @@ class AnswerDifference:
     def bounds(self) -> str:
         """The interval in points with its confidence, and the p-value where that says something else."""
         level = percent(self.confidence, 0)
-        said = f"{level} interval {100 * self.low:+.1f} to {100 * self.high:+.1f}"
+        said = f"{level} interval {format_points(self.low)} to {format_points(self.high)}"
         excludes_zero = not self.low <= 0 <= self.high
         if excludes_zero != (self.says in ("better", "worse")):
             said += f", p = {self.p:.3f} after correction for several comparisons"
@@ -119,22 +119,23 @@ def added_by_training(
         return ""
     if name in result.same_features and _answer_alike(result.main, result.methods[name]):
         return _features_alone(result.main, ours if shares else None)
-    points = 100 * (ours - theirs)
+    gain = ours - theirs
     brackets = [f"{percent(ours)} right, {percent(theirs)} by the {name}"] if shares else []
     differences = answer_differences(result) if differences is None else differences
     difference = differences.get(name)
     if difference is None or difference.says == "few":
         beside = f" ({brackets[0]})" if brackets else ""
-        if points == 0:
+        if gain == 0:
             return f"Training added no right answers{beside}."
-        return f"Training changed the right answers by {points:+.1f} points{beside}."
+        return f"Training changed the right answers by {format_points(gain)} points{beside}."
     bounds = "; ".join([difference.bounds, *brackets])
     if difference.says == "chance":
         return (
-            f"Training added no right answers that can be told from chance: {points:+.1f} points ({bounds})."
+            "Training added no right answers that can be told from chance: "
+            f"{format_points(gain)} points ({bounds})."
         )
     verb = "added" if difference.says == "better" else "cost"
-    return f"Training {verb} {abs(points):.1f} points of right answers ({bounds})."
+    return f"Training {verb} {100 * abs(gain):.1f} points of right answers ({bounds})."
 
 
 def _answer_alike(main: MethodResult, start: MethodResult) -> bool:

@@ -17,6 +17,7 @@ __all__ = [
     "AspectMeasure",
     "MeasureGroup",
     "format_interval",
+    "format_points",
     "format_score",
     "metric_words",
     "percent",
@@ -157,6 +158,11 @@ def format_interval(low: float, high: float, *, share: bool = True) -> str:
     if share and says_nothing(low, high):
         return TOO_FEW
     return "" if math.isnan(low) else f"{format_score(low, share=share)} – {format_score(high, share=share)}"
+
+
+def format_points(share: float) -> str:
+    """A difference of two shares in points with its sign: `-0.083` as `−8.3`."""
+    return f"{100 * share:+.1f}".replace("-", "−")
 
 
 def percent(value: float, digits: int = 1) -> str:

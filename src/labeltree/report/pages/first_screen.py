@@ -124,13 +124,13 @@ def tested_sentence(
     if per not in ("sample", "group") and per in table.attributes:
         of.append(say_count(len(torch.unique(table.units(per)[rows])), per))
     groups = None if table.groups is None else table.units("group")
-    if groups is not None:
+    if groups is not None and (group != "group" or _count_groups(groups[rows]) < len(rows)):
         of.append(say_count(_count_groups(groups[rows]), group))
     what = say_count(len(rows), sample) + "".join(f" of {each}" for each in of)
     search = ""
     if searched is not None and len(searched) > len(rows):
         search = f" Searches start from {say_count(len(searched), sample)}"
-        if groups is not None:
+        if groups is not None and (group != "group" or _count_groups(groups[searched]) < len(searched)):
             search += f" of {say_count(_count_groups(groups[searched]), group)}"
         search += "."
     if not alone:

@@ -10,7 +10,7 @@ from labeltree.evaluation import EvaluationResult, MethodResult
 from labeltree.report.charts.tree_colours import main_branches, name_branches
 from labeltree.report.compare_answers import AnswerDifference, Differences, answer_differences
 from labeltree.report.verdict import margin
-from labeltree.report.wording import percent
+from labeltree.report.wording import format_points, percent
 from labeltree.taxonomy import Taxonomy
 
 __all__ = [
@@ -119,6 +119,6 @@ def _beside(
         return (
             f"{named}, {abs(gain):.1f} points {'less' if gain > 0 else 'more'}: too few to tell from chance"
         )
-    bounds = f"[{100 * difference.low:+.1f}, {100 * difference.high:+.1f}]".replace("-", "−")
+    bounds = f"[{format_points(difference.low)}, {format_points(difference.high)}]"
     words = {"chance": by_chance, "better": less, "worse": more}
     return f"{words[difference.says]} {bounds}"
