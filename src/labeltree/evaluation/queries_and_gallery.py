@@ -13,6 +13,11 @@ from labeltree.runs import EmbeddingTable
 
 __all__ = ["SearchPlan", "plan_search"]
 
+_LEFT_OUT = (
+    "Results of the query's own group do not count in retrieval and among nearest neighbours (leave one "
+    "group out)."
+)
+
 
 @dataclass(frozen=True)
 class SearchPlan:
@@ -66,11 +71,8 @@ class SearchPlan:
         notes = []
         total = len(self.queries)
         other = " in another group" if self.groups is not None else ""
-        if self.groups is not None and self._groups_matter(self.groups):
-            notes.append(
-                "Results of the query's own group do not count in retrieval and among nearest neighbours "
-                "(leave one group out)."
-            )
+        if self.groups is not None:
+            notes += [_LEFT_OUT] if self._groups_matter(self.groups) else []
         elif self.grouped:
             notes.append("Results of the query's own group count in retrieval (leave_group_out).")
         if self.gallery is not None:
