@@ -633,7 +633,9 @@ def test_what_decides_of_many_samples_does_whatever_their_order() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(4)
     try:
-        assert question.label_groups(target, groups, tree).tolist() == [tree.find("skin/asked")] * 7
+        assert (
+            question.label_groups(target, groups, tree, apart=False).tolist() == [tree.find("skin/asked")] * 7
+        )
     finally:
         torch.set_num_threads(before)
 
@@ -676,7 +678,7 @@ def test_a_question_is_a_loop_over_its_leaves(clinic: EmbeddingTable, taxonomy: 
     assert next(iter(result.scores)).startswith("asked."), "what was asked comes first"
     (note,) = [note for note in result.notes if note.startswith("asked: of")]
     assert f"of {positive.sum()} positive and {negative.sum()} negative test samples" in note
-    assert f"{(~known).sum()} have labels that do not tell" in note
+    assert f"of {(~known).sum()} more the truth is unknown" in note
     hit, cleared = int(decided[positive].sum()), int((~decided[negative]).sum())
     counts = [result.counts[f"asked: {name}"] for name in QUESTION_COUNTS]
     assert counts == [positive.sum(), hit, negative.sum(), cleared, (~known).sum()]
@@ -684,6 +686,39 @@ def test_a_question_is_a_loop_over_its_leaves(clinic: EmbeddingTable, taxonomy: 
     for name in ("sensitivity", "specificity", "ppv", "npv"):
         mean = float(torch.nanmean(columns[f"asked.decision_{name}"]))
         assert mean == pytest.approx(result.scores[f"asked.decision_{name}"])
+
+
+def test_a_patient_with_an_unlabelled_lesion_is_no_negative(taxonomy: Taxonomy) -> None:
+    """Its truth is unknown, unless another lesion is positive; the unlabelled one counts in its score."""
+    dog, moss, oak = taxonomy.encode(["dog", "moss", "oak"]).tolist()
+    kinds = [(moss, oak, oak), (dog, moss, oak), (moss, moss, -1), (dog, oak, -1)]
+    true = torch.tensor([kinds[patient % 4] for patient in range(120)]).reshape(-1)
+    lesions = torch.where(true < 0, dog, true)  # what the unlabelled ones are
+    table = EmbeddingTable(
+        tree_vectors(taxonomy, lesions, 5, 0.9, 3),
+        true,
+        split=np.repeat(np.array(["train", "val", "test"])[np.arange(120) // 4 % 3], 3),
+        groups=torch.arange(120).repeat_interleave(3),
+    )
+    result = run("node-scores", table, taxonomy, per="group", questions=("animals=animal",))
+    train, test = of_split(table, "train"), torch.from_numpy(np.flatnonzero(table.split == "test"))
+    learned = train[true[train] >= 0]
+    given = fit_probe(table.embeddings[learned], true[learned], EvaluationSettings()).probabilities(
+        table.embeddings[test]
+    )
+    animals = torch.tensor(below(taxonomy, "animal"))
+    score = given.values[:, torch.isin(given.classes, animals)].sum(1).reshape(-1, 3).amax(1)
+    said = torch.isin(given.predicted, animals).reshape(-1, 3).any(1)
+    positive = torch.isin(true[test], animals).reshape(-1, 3).any(1)
+    known = positive | (true[test].reshape(-1, 3) >= 0).all(1)
+    found = {key.removeprefix("embeddings."): value for key, value in result.scores.items()}
+    assert found["animals.auroc"] == pytest.approx(roc_auc_score(positive[known], score[known]), abs=1e-9)
+    assert found["animals.decision_sensitivity"] == pytest.approx(float(said[positive].double().mean()))
+    cleared = ~said[known & ~positive]
+    assert found["animals.decision_specificity"] == pytest.approx(float(cleared.double().mean()))
+    counts = [result.counts[f"animals: {name}"] for name in QUESTION_COUNTS]
+    assert (counts[0], counts[2], counts[4]) == (20, 10, 10)
+    assert any("of 10 more the truth is unknown" in note for note in result.notes)
 
 
 def test_questions_that_cannot_be_asked(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -48,6 +49,7 @@ from labeltree.metrics.functional import (
 from labeltree.metrics.functional.node_labels import Below
 from labeltree.metrics.functional.node_resampling import RATES, decided_nodes, nodes_at
 from labeltree.metrics.functional.pool_groups import Aggregation, in_conflict
+from labeltree.runs import EmbeddingTable
 from labeltree.runs.table_file_columns import number_groups
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
@@ -94,7 +96,9 @@ class NodeScoresOptions:
             A case is positive if its label lies at or below one of the nodes (of a group, any label), and is
             left out if its label is too coarse to tell. Where samples of one group differ in this, as
             several lesions of a patient do, a group has the score of its most suspicious sample, and is
-            answered so if any of its samples is; else they are combined. Their scores come first, as
+            answered so if any of its samples is, also of those without a label; if none is positive and the
+            label of one is missing or too coarse, the group is left out. Else samples are combined. Their
+            scores come first, as
             `malignant.sensitivity` and so on.
     """
 
@@ -149,7 +153,9 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
         raise DataError("no training sample has a finest label, so that no class can be learned")
     parts: dict[str, ProtocolResult] = {}
     readings, judged = judged_readings(inputs, options.roles), list[str]()
-    rows = torch.cat([validate, inputs.samples.test])
+    parts_of_rows = [validate, inputs.samples.test]
+    parts_of_rows += [_unlabelled_beside(inputs.table, part, options) for part in parts_of_rows]
+    rows = torch.cat(parts_of_rows)
     for role, reading in readings.items():
         if reading is None:
             answered = answer_probabilities(inputs, rows, learn)
@@ -157,7 +163,7 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
             answered = probe_probabilities(inputs, reading, rows, role, learn)
         notes.append(answered.note)
         judged.append(_say_judged(answered, options))
-        asked, whole = _measure(answered, inputs, options, rows, len(validate), notes)
+        asked, whole = _measure(answered, inputs, options, parts_of_rows, notes)
         several = len(readings) > 1
         for part in asked.values() if parts else ():
             part.counts.clear()  # those of the first representation are shown
@@ -185,6 +191,19 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
     counts = {"validation samples": len(validate), "test samples": len(target)}
     title = f"Every node against the rest, by {' and '.join(dict.fromkeys(judged))}"
     return ProtocolResult.joined(title, parts, counts=counts, notes=notes)
+
+
+def _unlabelled_beside(table: EmbeddingTable, rows: Tensor, options: NodeScoresOptions) -> Tensor:
+    """Unlabelled samples in the groups of these rows and in their split; none where nothing is asked."""
+    if options.per == "sample" or not options.questions:
+        return rows[:0]
+    units, mine = table.units(options.per), torch.zeros(len(table), dtype=torch.bool)
+    known = units[rows][units[rows] >= 0]
+    mine[(torch.isin(units, known) & (table.nodes <= 0) & ~table.several).nonzero()[:, 0]] = True
+    if table.split is not None:
+        mine &= torch.from_numpy(np.isin(table.split, np.unique(table.split[rows.numpy()])))
+    mine[rows] = False
+    return mine.nonzero()[:, 0]
 
 
 def _validation(inputs: Inputs, notes: list[str]) -> tuple[Tensor, Tensor]:
@@ -228,6 +247,12 @@ class _Cases:
         predicted = inputs.judging.in_judge(given.predicted[part])
         return cls(given.values[part], predicted, inputs.judged_labels(rows[part]), rows[part])
 
+    def beside(self, unlabelled: _Cases) -> _Cases:
+        """These and samples without a label."""
+        parts = (self.values, unlabelled.values), (self.predicted, unlabelled.predicted)
+        target = self.target, torch.full_like(unlabelled.target, -1)
+        return _Cases(*map(torch.cat, (*parts, target, (self.rows, unlabelled.rows))))
+
     def together(
         self,
         classes: Tensor,
@@ -242,7 +267,8 @@ class _Cases:
         """The groups of these samples as cases, without those whose labels contradict each other.
 
         Of a question there is no contradiction: a group is positive if any of its samples is. With `apart`
-        its samples are not of one thing: it has the score of the most suspicious one.
+        its samples are not of one thing: it has the score of the most suspicious one, and if none is positive
+        and the label of one does not tell, or is missing, neither does that of the group.
         """
         judge, per, how = inputs.judging.judge, options.per, options.aggregation
         if self.target.ndim == 2:
@@ -252,8 +278,9 @@ class _Cases:
         groups = torch.from_numpy(number_groups(inputs.table.units(per)[self.rows].numpy()))
         if asked is not None:
             place = torch.unique(groups, return_inverse=True)[1]
-            first = _first_rows(self.rows, place, len(inputs.nodes))
-            target = asked.label_groups(self.target, groups, judge)
+            labelled = torch.where(self.target >= 0, self.rows, len(inputs.nodes))
+            first = _first_rows(labelled, place, len(inputs.nodes))
+            target = asked.label_groups(self.target, groups, judge, apart=apart)
             if apart:
                 suspicion = asked.scores(self.values)
                 top = _greatest(suspicion, place)
@@ -297,18 +324,20 @@ def _measure(
     answered: AnswerProbabilities,
     inputs: Inputs,
     options: NodeScoresOptions,
-    rows: Tensor,
-    validated: int,
+    parts_of_rows: list[Tensor],
     notes: list[str],
 ) -> tuple[dict[str, ProtocolResult], ProtocolResult]:
-    """The results of the named sets of nodes, and that of all nodes; the first rows are for validation."""
+    """The results of the named sets of nodes, and that of all nodes.
+
+    The rows are those of validation and test samples, and of samples without a label beside either.
+    """
     judge, given = inputs.judging.judge, answered.given
     if given.gap:
         notes.append(f"The linear probe stopped up to {given.gap:.1%} (relative) above its minimum.")
     classes = inputs.judging.in_judge(given.classes)
-    held, test = samples = [
-        _Cases.of(part, rows, given, inputs) for part in (slice(0, validated), slice(validated, None))
-    ]
+    rows, ends = torch.cat(parts_of_rows), np.cumsum([0, *map(len, parts_of_rows)]).tolist()
+    every = [_Cases.of(slice(*part), rows, given, inputs) for part in pairwise(ends)]
+    held, test = samples = every[:2]
     agreed = True
     if options.per != "sample":
         try:
@@ -334,8 +363,10 @@ def _measure(
             if several := sum(apart):
                 notes.append(_say_apart(question.name, several, options.per))
             cases = [
-                part.together(classes, inputs, options, "", notes, question, apart=several > 0)
-                for part in samples
+                (part.beside(unlabelled) if several else part).together(
+                    classes, inputs, options, "", notes, question, apart=several > 0
+                )
+                for part, unlabelled in zip(samples, every[2:], strict=True)
             ]
         asked[question.name] = question.judge(cases[0], cases[1], inputs, options, answered, notes)
     counts = {}
@@ -426,7 +457,8 @@ def _say_apart(name: str, several: int, per: str) -> str:
     """How groups are judged whose samples differ in the answer to a question."""
     return (
         f"{name}: the samples of {say_count(several, per)} differ in it: every {per} has the score of its "
-        "most suspicious sample, and is answered so if any of its samples is."
+        "most suspicious sample, and is answered so if any of its samples is. Where none is positive and the "
+        "label of one is missing or too coarse, the truth is unknown."
     )
 
 
@@ -486,18 +518,23 @@ class _Question:
         ones, others = ((target >= 0) & (units >= 0) & (inside == side) for side in (1, 0))
         return int(torch.isin(torch.unique(units[ones]), units[others]).sum())
 
-    def label_groups(self, target: Tensor, groups: Tensor, tree: AnyTaxonomy) -> Tensor:
+    def label_groups(self, target: Tensor, groups: Tensor, tree: AnyTaxonomy, *, apart: bool) -> Tensor:
         """The label `(g,)` of each group, the finest one; where labels contradict each other, what decides.
 
-        One in the set does, else one that leaves it open, else any.
+        One in the set does, else one that leaves it open, else any. Where samples of a group are `apart`, not
+        of one thing, the label of one says nothing of another: a missing one leaves it open, too.
         """
         inside = self.inside[target.clamp_min(0)]
-        rank = torch.where(target < 0, 0, torch.where(inside == 1, 3, torch.where(inside == 0, 1, 2)))
+        rank = torch.where(
+            target < 0, 2 if apart else 0, torch.where(inside == 1, 3, torch.where(inside == 0, 1, 2))
+        )
         place = torch.unique(groups, return_inverse=True)[1]
         best = torch.zeros(int(place.max()) + 1, dtype=rank.dtype).scatter_reduce_(0, place, rank, "amax")
         decides = rank == best[place]
         labels = torch.full((len(best),), -1)
         labels.scatter_reduce_(0, place[decides], target[decides], "amax")
+        if apart:
+            return labels
         agreed = ~in_conflict(target, groups, tree)
         if bool(agreed.any()):
             labels[torch.unique(place[agreed])] = group_labels(target[agreed], groups[agreed], tree)
@@ -542,7 +579,7 @@ class _Question:
         result.counts.update(zip((f"{self.name}: {of}" for of in QUESTION_COUNTS), numbers, strict=True))
         own = not answered.by_probabilities and options.per == "sample"
         by = "the answers that came with the table" if own else answered.words
-        coarse = f"; {undecided} have labels that do not tell" if undecided else ""
+        coarse = f"; of {undecided} more the truth is unknown" if undecided else ""
         notes.append(
             f"{self.name}: of {right + missed} positive and {left + wrong} negative test {what}s, {right} "
             f"and {left} are answered right by {by} ({missed} missed, "
