@@ -66,12 +66,14 @@ class Drift:
         directions: How the batch would differ, in words, by name, whether or not that is more than chance.
         count: The number of samples or groups of the batch.
         unit: What was counted: `samples` or `groups`.
+        held: The number of those that they were compared with.
     """
 
     p_values: Mapping[str, float]
     directions: Mapping[str, str]
     count: int
     unit: str
+    held: int
 
     @property
     def p_value(self) -> float:
@@ -97,8 +99,8 @@ class Drift:
         chance = "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}"
         if not self.alarms():
             return (
-                f"no difference is found between these {self.count} {self.unit} and the held-out samples "
-                f"that coverage was calibrated on ({chance})"
+                f"no difference is found between these {self.count} {self.unit} and the {self.held} held-out "
+                f"{self.unit} that coverage was calibrated on ({chance})"
             )
         return (
             f"these {self.count} {self.unit} are not like the held-out samples that coverage was "
@@ -175,7 +177,7 @@ class DriftRule:
             ]
             p_values["embeddings"] = _permutation_p(points[0], points[1], self.reference.space, draw)
             directions["embeddings"] = _WORDS["embeddings"][0]
-        return Drift(p_values, directions, len(new), "groups" if grouped else "samples")
+        return Drift(p_values, directions, len(new), "groups" if grouped else "samples", len(held))
 
 
 def fit_drift(

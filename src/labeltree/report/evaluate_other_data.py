@@ -284,8 +284,9 @@ def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
         said = drift.sentence()
         return [f"{said[0].upper()}{said[1:]}."]
     return [
-        "These samples look like the held-out ones of the run: a two-sample test finds no difference "
-        f"(p = {drift.p_value:.2f}, {drift.count} {drift.unit})."
+        f"A two-sample test finds no difference between these {drift.count} {drift.unit} and the "
+        f"{drift.held} held-out ones of the run (p = {drift.p_value:.2f}). Small differences, and those that "
+        "the model's space does not show, go unnoticed."
     ]
 
 
