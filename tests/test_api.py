@@ -1,15 +1,19 @@
 """What the package exports to do what the commands do."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from markupsafe import escape
 
 import labeltree as lt
+from labeltree.errors import LabeltreeError
 from labeltree.evaluation import EvaluationResult
+from labeltree.options.schema import OptionError
 from labeltree.report.evaluation_case import Evaluated
 from labeltree.training.read_recipes import make_recipe
 
@@ -156,3 +160,25 @@ def test_anybodys_embeddings(runs: dict[str, Path], tmp_path: Path) -> None:
         lt.evaluate(tmp_path / "missing.npz", tmp_path / "tree.json")
     with pytest.raises(ValueError, match="does not go with the embeddings"):
         lt.evaluate(tmp_path / "table.npz", "tree.json", beside=["a"])
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lt.evaluate,
+        lt.open_data,
+        lt.open_taxonomy,
+        lt.open_table,
+        lt.Taxonomy.from_file,
+        lt.make_index,
+        lt.suspects,
+        lt.train,
+        lambda frame: lt.compare([frame, frame]),
+    ],
+)
+def test_a_data_frame_is_to_be_written_to_a_file(ask: Callable[[Any], object]) -> None:
+    frame = pd.DataFrame({"id": ["a", "b"], "label": ["x", "y"], "f0": [1.0, 2.0]})
+    with pytest.raises(
+        (LabeltreeError, OptionError, TypeError), match=r"of type DataFrame.*frame\.to_parquet"
+    ):
+        ask(frame)

@@ -1,11 +1,13 @@
 """Errors of labeltree, with messages that say what is wrong, where, and what to do instead."""
 
 import errno
+import os
 import re
 import shlex
 from collections.abc import Iterable
 
 __all__ = [
+    "WRITE_IT",
     "DataError",
     "FolderInUseError",
     "LabeltreeError",
@@ -15,8 +17,12 @@ __all__ = [
     "TaxonomyError",
     "UnknownLabelError",
     "WriteError",
+    "check_place",
     "typed",
 ]
+
+WRITE_IT = "write it, as by frame.to_parquet('data.parquet'), and name the file"
+"""What to do with a data frame where the place of a file is expected."""
 
 
 class LabeltreeError(Exception):
@@ -82,6 +88,22 @@ _REMEDIES = {
     errno.EACCES: _NOT_PERMITTED,
     errno.EPERM: _NOT_PERMITTED,
 }
+
+
+def check_place(name: str, place: object, error: type[LabeltreeError] = DataError) -> None:
+    """Refuse an object, such as a data frame, where the place of a file or folder is expected.
+
+    Args:
+        name: Of the argument.
+        place: What it is.
+        error: Its class.
+
+    Raises:
+        LabeltreeError: If it is neither text nor a path.
+    """
+    if not isinstance(place, str | os.PathLike):
+        kind = type(place).__name__
+        raise error(f"{name} is of type {kind}, where the place of a folder or file is expected; {WRITE_IT}")
 
 
 def typed(path: object) -> str:

@@ -77,13 +77,13 @@ def train(
         RecipeError: If a setting is unknown (the message names the nearest one) or its value is not allowed.
         LabeltreeError: If the data cannot be read, or the folder holds another run.
     """
-    from labeltree.data.object_stores import check_place
+    from labeltree.errors import check_place
     from labeltree.inference.finish import finish_run
     from labeltree.training.fit import train as train_recipe
     from labeltree.training.read_recipes import default_folder, make_recipe, with_absolute_paths
 
     if data is not None:
-        check_place(data)
+        check_place("data", data)
     given = {"data": data if data is None else str(data), "objective": objective}
     chosen = {**settings, **{name: value for name, value in given.items() if value is not None}}
     try:

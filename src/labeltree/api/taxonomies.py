@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labeltree.errors import TaxonomyError, check_place
 from labeltree.file_kinds import is_table_file, is_vector_file
 from labeltree.options.schema import takes
 from labeltree.options.taxonomy_options import ConvertOptions, TreeSuspectsOptions
@@ -56,6 +57,7 @@ def open_taxonomy(
         DataError: If there is none, or it cannot be read.
         TaxonomyError: If the file holds no taxonomy.
     """
+    check_place("name", name, TaxonomyError)
     given = None if synonyms is None else str(synonyms)
     return open_labels(str(name), names, given, column, form)[0]
 
@@ -80,7 +82,6 @@ def open_labels(
         return _named_labels(name, names or "exact", synonyms, columns)
     if columns or form is not None:
         from labeltree.data import is_data_table
-        from labeltree.errors import TaxonomyError
         from labeltree.taxonomy.forms import read_column, read_form
 
         if names is not None or synonyms is not None:

@@ -18,10 +18,10 @@ from typing import Any
 
 from labeltree.atomic import atomic_write, write_text
 from labeltree.cache import data_home, free_bytes, one_at_a_time
-from labeltree.errors import DataError, LabeltreeError
+from labeltree.errors import DataError, LabeltreeError, check_place
 from labeltree.offline import OFFLINE, offline
 
-__all__ = ["STORES", "check_place", "is_remote", "local_copy"]
+__all__ = ["STORES", "is_remote", "local_copy"]
 
 STORES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
 """The schemes of addresses, each with the package that reads it; only `s3` has been tried."""
@@ -34,18 +34,6 @@ _NOTED_S = 10.0  # after so many seconds at most it is noted which files are the
 def is_remote(place: str | Path) -> bool:
     """Whether a place is an address in an object store."""
     return _address(place) is not None
-
-
-def check_place(place: object) -> None:
-    """Refuse an object, such as a data frame, where the place of a file is expected.
-
-    Raises:
-        DataError: If it is neither text nor a path.
-    """
-    if not isinstance(place, str | os.PathLike):
-        kind = type(place).__name__
-        write = "write it, as by frame.to_parquet('data.parquet'), and name the file"
-        raise DataError(f"data is of type {kind}, where the place of a folder or file is expected; {write}")
 
 
 def local_copy(place: str | Path) -> str:
@@ -64,7 +52,7 @@ def local_copy(place: str | Path) -> str:
             not shown.
         WriteError: If the cache folder cannot be written to.
     """
-    check_place(place)
+    check_place("data", place)
     address = _address(place)
     if address is None:
         return str(place)

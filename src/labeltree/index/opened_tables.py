@@ -12,7 +12,7 @@ import torch
 
 from labeltree.data.corrections import sample_contents, sample_ids
 from labeltree.data.stratified import group_ids
-from labeltree.errors import DataError, LabeltreeError
+from labeltree.errors import DataError, LabeltreeError, check_place
 from labeltree.geometry import Geometry
 from labeltree.index.index import Index
 from labeltree.index.index_sources import rows_of_embeddings
@@ -50,6 +50,7 @@ def open_table(
     Raises:
         DataError: If it is none of these, or a label is not in the taxonomy.
     """
+    check_place("what", what)
     path = Path(what)
     if path.is_file() or PartFolder(path).exists():
         return _read_embeddings(path, taxonomy)

@@ -45,6 +45,7 @@ from typing import (
 )
 
 from labeltree.checks import check_between, check_choice
+from labeltree.errors import WRITE_IT
 
 __all__ = [
     "Function",
@@ -79,6 +80,8 @@ def as_place(run: RunPlace) -> Place:
     """A place as a text, which may be a URL, or as a path."""
     if isinstance(run, str | Path):
         return run
+    if not isinstance(run, os.PathLike):
+        raise TypeError(f"a run or table is {_say_type(run)}; expected a folder or file{_write_frame(run)}")
     place = os.fspath(run)
     return place if "://" in place else Path(place)
 
@@ -206,7 +209,9 @@ class OptionField:
         name = f"`{self.name}`"
         place = all(get_origin(each) is os.PathLike or each in (str, Path) for each in self.types)
         if self.types and place and not isinstance(value, str | os.PathLike):
-            raise ValueError(f"{name} is {_say_type(value)}; expected a {self._singular}")
+            raise ValueError(
+                f"{name} is {_say_type(value)}; expected a {self._singular}{_write_frame(value)}"
+            )
         sequences = all(get_origin(each) in (tuple, list, Sequence) for each in self.types)
         if self.takes_several_texts and sequences and hasattr(value, "shape"):
             raise ValueError(
@@ -222,9 +227,14 @@ class OptionField:
 
 def _say_type(value: Any) -> str:
     """What a value of a wrong type is, in a few words."""
-    if hasattr(value, "shape"):
+    if hasattr(value, "shape") and not hasattr(value, "to_parquet"):
         return f"an array of shape {tuple(value.shape)}"
     return f"a value of type {type(value).__name__}"
+
+
+def _write_frame(value: Any) -> str:
+    """What to do with a data frame where a file is expected; empty for what is none."""
+    return f"; {WRITE_IT}" if hasattr(value, "to_parquet") else ""
 
 
 class Options:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from labeltree.atomic import atomic_write
-from labeltree.errors import TaxonomyError
+from labeltree.errors import TaxonomyError, check_place
 from labeltree.options.choices import Form
 from labeltree.taxonomy.files.edge_tables import edges_text
 from labeltree.taxonomy.files.entries import Entries
@@ -45,6 +45,7 @@ def read_taxonomy(
     Raises:
         TaxonomyError: If the file is missing, unreadable or empty, or its suffix unknown.
     """
+    check_place("the file", path, TaxonomyError)
     path = Path(path)
     if path.is_dir():
         path = taxdump_nodes(path) or path
