@@ -118,7 +118,8 @@ def added_by_training(
     if math.isnan(ours) or math.isnan(theirs):
         return ""
     if name in result.same_features and _answer_alike(result.main, result.methods[name]):
-        return _features_alone(result.main, ours if shares else None)
+        said = _features_alone(result.main, ours if shares else None)
+        return " ".join(filter(None, [said, _search_before(result.main, result.methods[name])]))
     gain = ours - theirs
     brackets = [f"{percent(ours)} right, {percent(theirs)} by the {name}"] if shares else []
     differences = answer_differences(result) if differences is None else differences
@@ -157,6 +158,14 @@ def _features_alone(main: MethodResult, share: float | None) -> str:
         if not math.isnan(trained):
             return f"{said}. With what was trained, {CLASSIFIER_WORDS[kind]} has {percent(trained)} right."
     return f"{said}."
+
+
+def _search_before(main: MethodResult, start: MethodResult) -> str:
+    """How often a search finds the own class first, with what was trained and before; empty if unknown."""
+    now, before = (method.score("recall_at_1", "embeddings") for method in (main, start))
+    if math.isnan(now) or math.isnan(before):
+        return ""
+    return f"In a search {percent(now)} find their own class first; before training {percent(before)} did."
 
 
 def raw_is_better(result: EvaluationResult, differences: Differences | None = None) -> str:
