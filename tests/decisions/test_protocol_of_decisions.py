@@ -55,9 +55,9 @@ def test_coverage_is_near_what_was_asked_for(classifier: str) -> None:
     assert len(found.curves["reliability_after_depth_3"]) == len(found.axes["reliability_after_depth_3"])
     assert [note[:18] for note in found.notes] == [
         "Answers come from ",
-        "Coverage is calibr",
+        "Coverage can fall ",
         "The calibration by",
-        "A calibration erro",
+        "Even perfectly cal",
         "The intervals hold",
     ]
 
