@@ -354,7 +354,8 @@ def metric_name(key: str) -> str:
     lead, last = _parts(key)
     metric = _find(last)
     name = last.replace("_", " ") if metric is None else metric.name
-    return f"{name}, {lead.replace('.', ' ')}" if lead else name
+    said = not lead or (lead == "answers" and name.endswith("of the answers"))
+    return name if said else f"{name}, {lead.replace('.', ' ')}"
 
 
 def is_larger_better(key: str) -> bool | None:
