@@ -218,6 +218,9 @@ def test_the_page_opens_with_them(
         )
     ]
     assert places == sorted(places)
+    counts = result.counts | {"labelled only coarsely": 14}
+    coarse = render_report(replace(result, counts=counts), table, taxonomy, projection="PCA", recipe=recipe)
+    assert "Tested on 72 samples of 36 patients, 14 of them labelled only coarsely" in Page(coarse).text
     bare = Page(render_report(evaluate(table, taxonomy), table, taxonomy, projection="PCA")).text
     assert "Sensitivity" not in bare
 

@@ -127,6 +127,8 @@ def tested_sentence(
     if groups is not None and (group != "group" or _count_groups(groups[rows]) < len(rows)):
         of.append(say_count(_count_groups(groups[rows]), group))
     what = say_count(len(rows), sample) + "".join(f" of {each}" for each in of)
+    if coarse := result.counts.get("labelled only coarsely", 0):
+        what += f", {coarse:,} of them labelled only coarsely"
     search = ""
     if searched is not None and len(searched) > len(rows):
         search = f" Searches start from {say_count(len(searched), sample)}"
