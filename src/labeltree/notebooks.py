@@ -6,10 +6,19 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-__all__ = ["html_sentences", "html_table", "image_tag"]
+__all__ = ["Screen", "html_sentences", "html_table", "image_tag"]
 
 _CELL = "text-align:left;padding:2px 12px 2px 0;vertical-align:middle"
 _NUMBER = _CELL.replace("left", "right", 1) + ";white-space:nowrap;font-variant-numeric:tabular-nums"
+
+
+class Screen(str):
+    """A text of several lines, which a notebook shows as they are, not as a string with `\\n`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self).rstrip("\n")
 
 
 def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> Markup:

@@ -4,7 +4,7 @@ import csv
 import datetime
 import io
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -138,6 +138,12 @@ def test_the_sentence_counts_those_without_an_answer() -> None:
     )
     answered = Answered(["a", "b"], answers, tree, "coverage 0.9")
     assert answered.sentence() == "1 answer (coverage 0.9); 1 got none (nothing is sure enough)"
+    assert replace(answered, rests_on="Coverage is calibrated on 40.").caveats() == [
+        "Coverage is calibrated on 40."
+    ]
+    nothing = Answers(*(getattr(answers, each.name)[:0] for each in fields(answers)[:5]))
+    empty = Answered(["a"], nothing, tree, "coverage 0.9", skipped={0: "a number is missing"})
+    assert replace(empty, rests_on="Coverage is calibrated on 40.").caveats() == []
     assert [row["answer"] for row in answered] == ["tool/saw", "/"]
     assert answered.to_pandas()["answer"].tolist()[0] == "tool/saw"
     assert "no answer" in answered._repr_html_()

@@ -390,6 +390,7 @@ def test_information_on_one_screen(
     assert "top-1" in said
     assert "[" in said
     assert lt.load(copy).info() == said
+    assert repr(lt.load(copy).info()) == said.rstrip("\n"), "the last line of a cell of a notebook"
     folder = lt.load(copy).export(tmp_path / "model", ["safetensors"])
     card = (folder / "README.md").read_text()
     assert "| top-1 accuracy |" in card

@@ -9,7 +9,7 @@ import pytest
 import labeltree as lt
 from labeltree.errors import TaxonomyError
 from labeltree.inference.extend import extension_text, undo_extension
-from labeltree.inference.place_classes import extended_taxonomy, path_in_tree
+from labeltree.inference.place_classes import extended_taxonomy, path_in_tree, warn_ids
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
 
@@ -115,6 +115,16 @@ def test_a_class_below_the_root_is_said(run: Path, tmp_path: Path) -> None:
     assert "give the full path" in said
     assert "--under" in said
     assert said in extension_text(extension)
+    (ids,) = [note for note in extension.record["notes"] if "looks like an id" in note]
+    assert ids.startswith("'XO:0099' looks like an id of the run's taxonomy, which has no such id")
+    assert ids in extension_text(extension)
+
+
+def test_ids_of_another_version_are_said() -> None:
+    assert "'XO:0099' and 'XO:0098'" in warn_ids([("heart", "XO:0099"), ("XO:0098",), ("mumps",)], TREE)[0]
+    assert warn_ids([("heart", "YO:0099"), ("mumps",), ("heart", "attack")], TREE) == []
+    by_ids = Taxonomy.from_paths(["XO:0001/XO:0002"]).with_aliases([[], [], ["XO:0003"]])
+    assert warn_ids([("XO:0001", "XO:0004")], by_ids) == [], "its nodes are named so"
 
 
 def test_parts_of_a_class_go_below_the_parent_of_what_is_retired() -> None:

@@ -77,6 +77,19 @@ def test_its_head_is_that_of_old_and_new_samples(run: Path, new: Path, tmp_path:
     assert open_decider(run).scores.classes.shape == (4,)
 
 
+def test_an_extension_is_measured_on_other_data(run: Path, new: Path, tmp_path: Path) -> None:
+    """It holds sums without a recipe, as a merged model does, and samples beside them."""
+    lt.extend(run, new, retire=["plant/fern"])
+    other = write(tmp_path / "other.npz", [0, 4, 5], 3)
+    measured = lt.evaluate(run, data=other, resamples=0).result
+    assert measured.counts["test samples"] == 120
+    assert measured.counts["classes learned"] == 5
+    answers = lt.predict(run, data=other, labelled=True, unknown=0.0)
+    assert answers.coverage is not None
+    decided = measured.main.protocols["decisions"].scores["coverage_at_0.9"]
+    assert decided == pytest.approx(answers.coverage.whole.share)
+
+
 def test_extended_twice_and_retired(run: Path, new: Path, tmp_path: Path) -> None:
     lt.extend(run, new, classifier="own")
     lt.extend(run, retire=["plant/elm"], classifier="own")

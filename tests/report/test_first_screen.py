@@ -173,6 +173,19 @@ def test_few_calibration_samples_may_miss_a_promise_by_chance(result: Evaluation
     assert "does not hold here" in said(1000)
 
 
+def test_a_share_is_low_as_classes_were_not_learned(result: EvaluationResult) -> None:
+    decided = result.main.protocols["decisions"]
+    changed = replace(
+        decided,
+        counts=decided.counts | {"test samples of classes that were not learned": 13},
+        scores=decided.scores | {"coverage_at_0.9": 0.78},
+    )
+    main = replace(result.main, protocols=result.main.protocols | {"decisions": changed})
+    said = promise_sentence(replace(result, methods={result.name: main}))
+    assert ": fewer, and 13 are of classes that were not learned, for which nothing is promised." in said
+    assert "by chance" not in said
+
+
 def test_coverage_of_answers_that_name_nothing(result: EvaluationResult) -> None:
     decided = result.main.protocols["decisions"]
 
@@ -205,6 +218,9 @@ def test_the_page_opens_with_them(
         )
     ]
     assert places == sorted(places)
+    counts = result.counts | {"labelled only coarsely": 14}
+    coarse = render_report(replace(result, counts=counts), table, taxonomy, projection="PCA", recipe=recipe)
+    assert "Tested on 72 samples of 36 patients, 14 of them labelled only coarsely" in Page(coarse).text
     bare = Page(render_report(evaluate(table, taxonomy), table, taxonomy, projection="PCA")).text
     assert "Sensitivity" not in bare
 

@@ -152,6 +152,44 @@ def test_reference_samples_stand_in_for_lost_data(home: Path, tmp_path: Path) ->
     assert found.main.answer_score("top1") == pytest.approx(with_data.main.answer_score("top1"))
 
 
+def test_a_run_is_measured_on_a_version_as_it_answers_there(tmp_path: Path) -> None:
+    """A split class answers with the node above its parts, in `evaluate` as in `predict`."""
+    draw = np.random.default_rng(0)
+    labels = np.array(["fruit/lemon", "fruit/lime", "fruit/gala", "bread/rye", "bread/rolls"])
+    centres = draw.normal(size=(5, 8)) * 2
+    old = Taxonomy.from_paths(sorted(labels.tolist()))
+    new = Taxonomy.from_paths(
+        ["fruit/lemon", "fruit/lime", "fruit/red gala", "fruit/royal gala", "bread/rye", "bread/rolls"]
+    )
+    parts = [new.find("fruit/red gala"), new.find("fruit/royal gala")]
+    targets = [
+        parts if old.path_name(node) == "fruit/gala" else [new.find(old.path_name(node))]
+        for node in range(1, old.num_nodes)
+    ]
+    new.save(tmp_path / "new.json")
+    TaxonomyMapping(old, new, [[0], *targets]).save(tmp_path / "changes.yaml")
+    for name, count, gala in (("own", 60, "fruit/gala"), ("new", 30, "fruit/red gala")):
+        points = np.repeat(centres, count, axis=0) + 1.5 * draw.normal(size=(5 * count, 8))
+        named = np.repeat(np.where(labels == "fruit/gala", gala, labels), count)
+        np.savez(tmp_path / f"{name}.npz", vectors=points, label=named)
+    run = lt.train(tmp_path / "own.npz", "tree-ridge", out=tmp_path / "run", val=0.4, progress_bar=False)
+    there = {"taxonomy": tmp_path / "new.json", "mapping": tmp_path / "changes.yaml"}
+    measured = lt.evaluate(run, data=tmp_path / "new.npz", resamples=50, **there).result
+    answers = lt.predict(run, data=tmp_path / "new.npz", labelled=True, unknown=0.0, **there)
+    assert answers.coverage is not None
+    decided = measured.main.protocols["decisions"]
+    assert decided.scores["coverage_at_0.9"] == pytest.approx(answers.coverage.whole.share)
+    assert "test samples of classes that were not learned" not in decided.counts
+    assert any("30 test samples belong to 1 class without any training" in said for said in measured.cautions)
+    finer = lt.predict(run, data=tmp_path / "new.npz", labelled=True, unknown=0.3, **there)
+    assert finer.coverage is not None
+    assert "this is what 'labeltree evaluate' measures" in finer.coverage.text()
+    other = lt.predict(run, data=tmp_path / "new.npz", labelled=True, unknown=0.3, coverage=0.7, **there)
+    assert other.coverage is not None
+    assert "coarser: " in other.coverage.text()
+    assert "this is what" not in other.coverage.text(), "evaluate does not print the coverage of 70 %"
+
+
 def test_other_data_are_measured_where_siblings_stand_in_another_order(home: Path, tmp_path: Path) -> None:
     old = RunFolder(home / "run").load_taxonomy()
     tree = tmp_path / "reversed.txt"

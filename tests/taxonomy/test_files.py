@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slow_trees import Rows, trees
 
 from labeltree.errors import WriteError
-from labeltree.taxonomy import Taxonomy, TaxonomyError
+from labeltree.taxonomy import Taxonomy, TaxonomyError, load_taxonomy
 from labeltree.taxonomy.files.edge_tables import is_edge_table
 from labeltree.taxonomy.forms import read_form
 
@@ -155,6 +155,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         Taxonomy.from_file(tmp_path / "cyrillic.txt")
     with pytest.raises(TaxonomyError, match=r"none.json: there is no such file"):
         Taxonomy.from_file(tmp_path / "none.json")
+    Taxonomy.from_paths(["a/x", "a/y"]).save(tmp_path / "taxonomy.json")
+    assert load_taxonomy(tmp_path).num_nodes == 4, "the folder of a run"
+    (tmp_path / "taxonomy.json").unlink()
     with pytest.raises(TaxonomyError, match=r"is a folder, not a file; Taxonomy.from_folders"):
         Taxonomy.from_file(tmp_path)
     with pytest.raises(

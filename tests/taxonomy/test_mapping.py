@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import labeltree as lt
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyMapping
 from labeltree.taxonomy.versions.change_entries import Guess
@@ -561,3 +562,52 @@ def test_ids_of_the_new_version_name_nodes_of_the_old_one_that_its_changes_tell(
     told = new.decode(mapping.nodes[labels])
     assert told == ["skin/rubeola", "lung/COPD", "skin/acne", "skin", "skin", "skin/rubeola"]
     assert mapping.old.candidates("X:7") == []
+
+
+def test_names_that_classes_lose_are_in_the_file(tmp_path: Path) -> None:
+    """Also those of classes that stay: data may have them as labels, and the new version does not."""
+    old = Taxonomy.from_paths(["woven/twill", "woven/plain", "knitted/tricot"])
+    further = {"twill": ["X:12", "X:90"], "plain": ["X:11", "tabby"], "tricot": ["X:23", "X:24"]}
+    old = old.with_aliases([further.get(name, []) for name in old.names])
+    new = Taxonomy.from_paths(["woven/twill", "woven/plain", "knitted/warp knit"])
+    names = {"twill": ["X:12"], "plain": ["X:11", "tabby"], "warp knit": ["X:23", "tricot"]}
+    new = new.with_aliases([names.get(name, []) for name in new.names])
+    file = tmp_path / "changes.yaml"
+    mapping, _ = TaxonomyMapping.between(old, new)
+    mapping.save(file)
+    text = file.read_text()
+    assert '- {keep: woven/twill, also: ["X:90"]}' in text
+    assert '{rename: knitted/tricot, to: knitted/warp knit, also: ["X:24"]}' in text
+    assert "plain" not in text
+    read = TaxonomyMapping.load(file, new=new)
+    assert read.changes() == mapping.changes()
+    labels = read.old.encode(["X:90", "X:12", "tabby", "X:24", "X:23"])
+    told = new.decode(read.nodes[labels])
+    assert told == ["woven/twill", "woven/twill", "woven/plain", "knitted/warp knit", "knitted/warp knit"]
+    made = TaxonomyMapping.load(file, old=old).new
+    assert [made.candidates(name) != [] for name in ("X:90", "X:24", "X:12", "tabby")] == [0, 0, 1, 1]
+    again = tmp_path / "again.yaml"
+    TaxonomyMapping.load(file, old=old).save(again)
+    assert [line for line in again.read_text().splitlines() if line.startswith("- ")] == [
+        line for line in text.splitlines() if line.startswith("- ")
+    ]
+
+
+@pytest.mark.parametrize("line", ["{keep: woven/twill}", "{keep: woven/twill, to: woven/serge, also: [X]}"])
+def test_a_class_that_stays_has_nothing_but_further_names(line: str, tmp_path: Path) -> None:
+    old = Taxonomy.from_paths(["woven/twill", "woven/plain"])
+    (tmp_path / "changes.yaml").write_text(f"labeltree mapping: 1\nchanges:\n- {line}\n")
+    with pytest.raises(TaxonomyError, match="line 3: keep has ids and synonyms of a class that stays"):
+        TaxonomyMapping.load(tmp_path / "changes.yaml", old=old)
+
+
+def test_a_table_is_written_without_names_that_the_new_version_lost(tmp_path: Path) -> None:
+    old = Taxonomy.from_paths(["woven/twill", "woven/plain"])
+    old = old.with_aliases([["X:12", "X:90"] if name == "twill" else [] for name in old.names])
+    old.save(tmp_path / "old.json")
+    file = tmp_path / "changes.yaml"
+    file.write_text("labeltree mapping: 1\nchanges:\n- {keep: woven/twill, also: ['X:90']}\n")
+    (tmp_path / "samples.csv").write_text("sample,label\na,X:90\nb,X:12\nc,plain\n")
+    out = tmp_path / "out.csv"
+    lt.apply_changes(file, tmp_path / "old.json", out, data=tmp_path / "samples.csv")
+    assert out.read_text().splitlines() == ["sample,label", "a,twill", "b,X:12", "c,plain"]

@@ -229,6 +229,11 @@ def test_vectors_without_names_are_numbered_in_the_exported_script(run, tmp_path
     assert main(["export", str(run), "--out", str(tmp_path / "model")]) == 0
     predict = load_exported_script(tmp_path / "model").predict
     vectors, _ = vectors_of(3, 4)
+    np.save(tmp_path / "several.npy", vectors)
+    rows = predict([str(tmp_path / "several.npy"), tmp_path / "none.npy"])
+    assert [row["sample"] for row in rows[:2]] == ["row 1", "row 2"]
+    assert len(rows) == len(vectors) + 1
+    assert [row["problem"] is None for row in rows] == [True] * len(vectors) + [False]
     np.save(tmp_path / "one.npy", vectors[0])
     rows = predict([*vectors[:2], tmp_path / "one.npy"], 0.5)
     assert [row["sample"] for row in rows] == ["row 1", "row 2", str(tmp_path / "one.npy")]

@@ -109,7 +109,8 @@ def open_labels(
         from labeltree.lazy import torch
         from labeltree.runs import RunFolder
 
-        if (run := RunFolder(path)).recipe.is_file() and run.taxonomy.is_file():
+        run = RunFolder(path)
+        if run.taxonomy.is_file() and (run.recipe.is_file() or run.description.is_file()):
             nodes = torch.from_numpy(run.load_samples().nodes) if run.samples.is_file() else None
             return run.load_taxonomy(), nodes
     if (shards := find_shards(name)) is not None:

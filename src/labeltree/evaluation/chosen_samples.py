@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 GROUPS = ("head", "middle", "tail")
+_NOTABLE = 0.05  # share of test samples of classes without training samples that is said with the numbers
 _INDIVIDUALS = re.compile(
     r"(^|[\s_-])(patient|subject|person|case|donor|participant|individual|animal|author|user|customer)s?"
     r"([\s_-]?(id|no|number|name))?$",
@@ -282,6 +283,8 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
                 f"{say_count(len(torch.unique(unseen)), 'class', 'classes')} without any training sample: no "
                 "classifier can name such samples, and they count as errors."
             )
+            if len(unseen) >= _NOTABLE * len(tested):
+                samples.cautions.append(notes[-1])
     if len(samples.train) < train:
         notes.append(
             f"The classifiers learned from {len(samples.train)} of {train} training samples, "

@@ -83,6 +83,7 @@ class Coverage:
         calibrated: Number of samples (or groups) that thresholds come from; 0 if unknown.
         plain: The share of `whole` before samples were called unknown, which makes their answers coarser; NaN
             if that changed nothing.
+        measured_alike: Whether `labeltree evaluate` measures the share `plain` on the same samples.
     """
 
     promised: float
@@ -96,6 +97,7 @@ class Coverage:
     within_groups: tuple[str, ...] = ()
     calibrated: int = 0
     plain: float = math.nan
+    measured_alike: bool = False
 
     def text(self) -> str:
         """A few lines for a terminal."""
@@ -110,8 +112,8 @@ class Coverage:
         ]
         if not math.isnan(self.plain):
             lines.append(
-                f"  before samples were called unknown, which makes their answers coarser: {self.plain:.1%} "
-                "(this is what 'labeltree evaluate' measures)"
+                f"  before samples were called unknown, which makes their answers coarser: {self.plain:.1%}"
+                + (" (this is what 'labeltree evaluate' measures)" if self.measured_alike else "")
             )
         if self.groups is not None:
             lines.append(

@@ -41,6 +41,7 @@ from labeltree.inference.place_classes import (
     nearest_parent,
     path_in_tree,
     warn_below_root,
+    warn_ids,
 )
 from labeltree.inference.reference import (
     Digests,
@@ -181,6 +182,7 @@ def extend_run(options: ExtendOptions) -> Extension:
         gone = _retired(run.taxonomy, before, retire)
         placed = [] if source is None else _placed(source, new, before, options)
         said = [*said, *warn_below_root(placed, run.taxonomy)]
+        said += warn_ids([*(each.path for each in placed), *by_name], run.taxonomy)
         taxonomy, places = extended_taxonomy(run.taxonomy, [*(each.path for each in placed), *by_name])
         then = _on(run, taxonomy, places)
         stored = run_classifiers(run)

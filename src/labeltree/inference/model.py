@@ -269,9 +269,10 @@ class Model(OpenedModel):
         """What the model is, on one screen, as `labeltree info` prints it."""
         from labeltree.inference.info_text import info_text
         from labeltree.inference.model_facts import model_facts
+        from labeltree.notebooks import Screen
 
         decider = self.decider if self.folder.decisions.is_file() else None
-        return info_text(model_facts(self.run, decider), self.folder.path)
+        return Screen(info_text(model_facts(self.run, decider), self.folder.path))
 
 
 def _require_data(data: str | Path | None, table: Mapping[str, Any] | None) -> None:

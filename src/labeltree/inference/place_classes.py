@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,9 +15,11 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import compose, join_path, some
 from labeltree.taxonomy.versions.stable_ids import carry_aliases
 
-__all__ = ["Placed", "extended_taxonomy", "nearest_parent", "path_in_tree", "warn_below_root"]
+__all__ = ["Placed", "extended_taxonomy", "nearest_parent", "path_in_tree", "warn_below_root", "warn_ids"]
 
 Path = tuple[str, ...]
+
+_ID = re.compile(r"([A-Za-z][\w.-]*)[:_]\d+")
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,28 @@ def warn_below_root(placed: Sequence[Placed], taxonomy: Taxonomy) -> list[str]:
     return [
         f"{some(names)} {what} in the run's taxonomy, and went directly below the root. For another place, "
         "take this back with --undo, and give the full path, such as a/b/c, or the node above with --under."
+    ]
+
+
+def warn_ids(paths: Sequence[Path], taxonomy: Taxonomy) -> list[str]:
+    """A sentence on new names that look like ids of the taxonomy, of which it has none such; or none.
+
+    Its ids are further names such as `TEX:0000041`; where nodes have such names themselves, new ones may.
+    """
+
+    def prefixes(names: Iterable[str]) -> set[str]:
+        return {match[1].casefold() for name in names if (match := _ID.fullmatch(name))}
+
+    further = (name for node in range(taxonomy.num_nodes) for name in taxonomy.aliases_of(node))
+    known = prefixes(further) - prefixes(taxonomy.names)
+    new = [name for path in paths if taxonomy.follow(path) is None for name in path]
+    ids = [name for name in dict.fromkeys(new) if prefixes([name]) & known]
+    if not ids:
+        return []
+    what = "look like ids" if len(ids) > 1 else "looks like an id"
+    return [
+        f"{some(ids)} {what} of the run's taxonomy, which has no such id, and became the name of a new "
+        "class. Take this back with --undo, and label samples by the names or paths of their classes."
     ]
 
 

@@ -21,7 +21,7 @@ from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.errors import DataError, typed
 from labeltree.inference.answers.answered import Answered
 from labeltree.inference.calibrate_run import open_decider
-from labeltree.inference.decider import Decider, answer_scores_by
+from labeltree.inference.decider import USUAL_CHOICES, Decider, answer_scores_by, read_choices
 from labeltree.inference.explain import explain
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.named_samples import (
@@ -277,6 +277,8 @@ def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
             plain[strange] = decider.answer(table.rows(strange), replace(options, unknown=0.0)).nodes
         promised = options.promise, rule.fitted.num_groups
         coverage = measure_coverage(answers.nodes, table, judged, taxonomy, *promised, plain)
+        if coverage is not None:
+            coverage = replace(coverage, measured_alike=_is_evaluated(task))
     return Answered(
         task.named.names,
         answers,
@@ -292,6 +294,20 @@ def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
         given=task.named.given,
         one_each=task.named.one_each,
         **_add_advice(said, decider, answers),
+    )
+
+
+def _is_evaluated(task: _Task) -> bool:
+    """Whether `labeltree evaluate` measures the same answers, before samples are called unknown."""
+    from labeltree.evaluation.protocols.decisions import DecisionOptions
+
+    promise, record, usual = task.options.promise, task.decider.record, DecisionOptions()
+    return (
+        (task.request.split is None or task.decider.run.change is None)
+        and not bool(task.seen.any())
+        and promise.coverage in usual.coverages
+        and promise.counted == usual.counted
+        and {**USUAL_CHOICES, **read_choices(record)} == USUAL_CHOICES
     )
 
 

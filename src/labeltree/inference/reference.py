@@ -51,8 +51,8 @@ Digests = np.ndarray[Any, Any]
 
 
 def is_merged(folder: RunFolder) -> bool:
-    """Whether `labeltree merge` has made it: it holds sums without a recipe."""
-    return folder.ridge.is_file() and not folder.recipe.is_file()
+    """Whether `labeltree merge` has made it: it holds sums without a recipe, and extends no run."""
+    return folder.ridge.is_file() and not folder.recipe.is_file() and not folder.extension.is_file()
 
 
 def validation_table(run: TrainedRun, own_samples: OwnSamples, *, anew: bool = False) -> EmbeddingTable:

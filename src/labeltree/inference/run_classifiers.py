@@ -39,6 +39,7 @@ from labeltree.training.network import Network
 
 __all__ = [
     "OwnScores",
+    "classifiers_on",
     "other_report",
     "own_scores",
     "run_classifiers",
@@ -140,6 +141,28 @@ def run_classifiers(
     return learned
 
 
+def classifiers_on(
+    run: TrainedRun, known: Classifiers, chosen: ChosenClassifier, temperatures: Mapping[str, float]
+) -> Classifiers:
+    """The classifiers of a run that is seen on another version of its taxonomy, as they answer there.
+
+    Args:
+        run: The run on that version.
+        known: Its classifiers in its own taxonomy.
+        chosen: The classifier that answers on that version.
+        temperatures: See `Classifiers`.
+    """
+    assert run.change is not None
+    places = run.change.places
+    return replace(
+        known,
+        fitted={kind: replace(each, classes=places[each.classes]) for kind, each in known.fitted.items()},
+        chosen=chosen,
+        own=None if known.own is None else own_scores(run.network),
+        temperatures=temperatures,
+    )
+
+
 def save_classifiers(
     run: TrainedRun,
     known: Classifiers,
@@ -147,24 +170,8 @@ def save_classifiers(
     temperatures: Mapping[str, float],
     folder: RunFolder,
 ) -> None:
-    """Write the classifiers of a run that is seen on another version of its taxonomy to a new folder.
-
-    Args:
-        run: The run on that version.
-        known: Its classifiers in the taxonomy of its own folder.
-        chosen: The classifier that answers on that version.
-        temperatures: See `Classifiers`.
-        folder: The new folder, which holds the weights of the run.
-    """
-    assert run.change is not None
-    places = run.change.places
-    moved = replace(
-        known,
-        fitted={kind: replace(each, classes=places[each.classes]) for kind, each in known.fitted.items()},
-        chosen=chosen,
-        temperatures=temperatures,
-    )
-    write_classifiers(replace(run, folder=folder), moved)
+    """Write `classifiers_on` another version to a new folder, which holds the weights of the run."""
+    write_classifiers(replace(run, folder=folder), classifiers_on(run, known, chosen, temperatures))
 
 
 def write_classifiers(run: TrainedRun, classifiers: Classifiers) -> None:

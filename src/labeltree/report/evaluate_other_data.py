@@ -23,12 +23,12 @@ from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.named_samples import lacks_groups, open_other, seen_in_training, seen_since_training
 from labeltree.inference.other_version import run_on
 from labeltree.inference.reference import is_merged, load_reference
-from labeltree.inference.run_classifiers import own_scores, run_classifiers
+from labeltree.inference.run_classifiers import classifiers_on, own_scores, run_classifiers
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.inference.training_samples import joined, training_samples
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.progress import Progress
-from labeltree.report.evaluate_run import choose_for_version, say_seen_since, with_ridge_options
+from labeltree.report.evaluate_run import say_seen_since, with_ridge_options
 from labeltree.report.evaluation_case import Evaluated, EvaluationCase, data_notes, evaluate_case
 from labeltree.report.next_steps import predict_step
 from labeltree.report.pages.first_screen import promise_sentence
@@ -44,8 +44,8 @@ def evaluate_on_data(options: EvaluateOptions) -> Evaluated:
     """Evaluate a run on labelled samples that it was not trained on (external validation).
 
     Nothing is learned from them: classifiers, prototypes, probabilities and thresholds are those of the run's
-    own training and validation samples. On another version of its taxonomy, labels may be of either, and
-    classifiers learn anew from the run's samples, whose labels follow the mapping. Beside the standard
+    own training and validation samples. On another version of its taxonomy, labels may be of either, and the
+    run answers as `predict` does there: a split class with the node above its parts. Beside the standard
     numbers, the protocol `decisions` tells whether answers hold the truth as often as is promised, and a
     two-sample test whether the samples are like those that the promise is about. Groups and kept columns are
     read as in training. The run may be an exported model with its reference samples. The files go to the
@@ -93,7 +93,12 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
         table, given = _add_reference(theirs, known), {name: classifiers}
     else:
         table = _move_to_version(theirs, known, run, f"'{options.taxonomy}'")
-        given = {name: choose_for_version(run, classifiers.chosen)}
+        given = {name: classifiers.chosen}
+    decider = _open_answers(run)
+    if decider is not None and run.change is not None:
+        given = {
+            name: classifiers_on(run, classifiers, decider.chosen, decider.record["merging_temperatures"])
+        }
 
     taught, later = seen_in_training(run, source), seen_since_training(run, source)
     seen = torch.from_numpy(taught | later)
@@ -108,7 +113,7 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
             *_seen_before(int(taught.sum()), int((later & ~taught).sum())),
             *_shared_groups(known, theirs.rows(~seen)),
             *([] if bool(seen.all()) else filter(None, [promise_sentence(result)])),
-            *([] if run.change is not None else _explain_other_share(open_decider(here), theirs, seen)),
+            *([] if decider is None else _explain_other_share(decider, theirs, seen)),
         ]
         return replace(result.with_notes(said, data_notes(source)), cautions=[*said, *result.cautions])
 
@@ -138,6 +143,16 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
             "trained": run.folder.read_versions(),
         },
     )
+
+
+def _open_answers(run: TrainedRun) -> Decider | None:
+    """The run as `predict` answers with it; None on another version where it cannot, see `_decider_on`."""
+    try:
+        return open_decider(run)
+    except (DataError, RunError):
+        if run.change is None:
+            raise
+        return None
 
 
 def _known_samples(run: TrainedRun, path: str | Path, progress: Progress | None) -> EmbeddingTable:

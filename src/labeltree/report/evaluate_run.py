@@ -36,7 +36,7 @@ from labeltree.split_names import UNSEEN
 from labeltree.taxonomy import load_taxonomy
 from labeltree.taxonomy.versions.between_versions import check_version
 
-__all__ = ["choose_for_version", "evaluate_run", "say_seen_since", "with_ridge_options"]
+__all__ = ["evaluate_run", "say_seen_since", "with_ridge_options"]
 
 
 def evaluate_run(options: EvaluateOptions) -> Evaluated:
@@ -110,7 +110,7 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
         if other.change is not None:
             chosen = classifiers[name].chosen
             if other.change.file is not None or other.change.mapping.new != run.taxonomy:
-                chosen = choose_for_version(run_by(run, other.change), chosen)
+                chosen = _choose_for_version(run_by(run, other.change), chosen)
             classifiers[name] = replace(classifiers[name], chosen=chosen)
     corrections = None
     if options.corrections is not None:
@@ -237,7 +237,7 @@ def _label_remarks(
     return [*([say_before_and_after] if changed else []), say_corrected]
 
 
-def choose_for_version(there: TrainedRun, before: ChosenClassifier) -> ChosenClassifier:
+def _choose_for_version(there: TrainedRun, before: ChosenClassifier) -> ChosenClassifier:
     """The classifier with which a run answers on another version, as `predict` chooses it.
 
     Args:

@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from labeltree.taxonomy.files.taxonomy_files import IN_FOLDER
+
 __all__ = ["RunFiles"]
 
 
@@ -32,7 +34,7 @@ class RunFiles:
     folds = FileInFolder("folds.json")
     """The number of folds, if the folder holds the runs of a cross-validation (JSON)."""
 
-    taxonomy = FileInFolder("taxonomy.json")
+    taxonomy = FileInFolder(IN_FOLDER)
     """The taxonomy of the labels."""
 
     training_taxonomy = FileInFolder("training_taxonomy.json")

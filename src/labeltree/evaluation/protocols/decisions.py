@@ -130,6 +130,7 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
         result.counts["groups of test samples answered"] = count_groups(groups, len(groups))
     result.notes.extend(notes + sentences)
     if unlearned := _unlearned(truth, classes, tree):
+        result.counts["test samples of classes that were not learned"] = unlearned
         result.notes.append(
             f"{unlearned} of {len(truth)} test samples are of classes that were not learned: no calibration "
             "sample is like them, so that answers hold the truth less often than is promised, and nll is as "

@@ -178,7 +178,8 @@ class Answered:
             drift = f"not tested whether these samples are like those of training: {self.drift}"
         elif self.drift is not None and self.drift.alarms():
             drift = self.drift.sentence()
-        said = [self.classifier if full else "", self.rests_on, self.warning or "", drift]
+        rests_on = self.rests_on if len(self.answers) else ""  # of no answer nothing is promised
+        said = [self.classifier if full else "", rests_on, self.warning or "", drift]
         return [sentence for sentence in said if sentence]
 
     def _read(self) -> list[str]:

@@ -127,6 +127,8 @@ def tested_sentence(
     if groups is not None and (group != "group" or _count_groups(groups[rows]) < len(rows)):
         of.append(say_count(_count_groups(groups[rows]), group))
     what = say_count(len(rows), sample) + "".join(f" of {each}" for each in of)
+    if coarse := result.counts.get("labelled only coarsely", 0):
+        what += f", {coarse:,} of them labelled only coarsely"
     search = ""
     if searched is not None and len(searched) > len(rows):
         search = f" Searches start from {say_count(len(searched), sample)}"
@@ -288,15 +290,18 @@ def promise_sentence(result: EvaluationResult) -> str:
     if promise is None:
         return ""
     asked, value, (low, high), calibrated = promise
+    counts = result.main.protocols["decisions"].counts
+    unlearned = counts.get("test samples of classes that were not learned", 0)
     ends = "" if math.isnan(low) else f" ({_range(low, high)})"
     verdict = "" if value >= asked else ": not clearly fewer"
     if not may_be_kept(asked, value, high, calibrated):
         verdict = ": the coverage does not hold here"
     elif (value if math.isnan(high) else high) < asked:
-        unit = (
-            "group" if "groups for the thresholds" in result.main.protocols["decisions"].counts else "sample"
-        )
+        unit = "group" if "groups for the thresholds" in counts else "sample"
         verdict = f": fewer, but thresholds from {say_count(calibrated, unit)} may miss by as much by chance"
+    if unlearned and value < asked:
+        are = "is of a class that was" if unlearned == 1 else "are of classes that were"
+        verdict = f": fewer, and {unlearned:,} {are} not learned, for which nothing is promised"
     return (
         f"{percent(value)}{ends} of the answers hold the truth; {percent(asked, 0)} were promised{verdict}."
         f"{_withheld_note(result, asked)}{_groups_note(result, asked)}"

@@ -19,11 +19,14 @@ from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.files.path_lines import lines_from_tree
 from labeltree.taxonomy.files.saved_document import document_from, document_text
 
-__all__ = ["log_notes", "read_taxonomy", "write_taxonomy"]
+__all__ = ["IN_FOLDER", "log_notes", "read_taxonomy", "write_taxonomy"]
 
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
 _log = logging.getLogger("labeltree.data")
+
+IN_FOLDER = "taxonomy.json"
+"""The taxonomy of a run, or of an exported model, in its folder."""
 
 
 def read_taxonomy(
@@ -36,7 +39,7 @@ def read_taxonomy(
     """Make a taxonomy from a file; all errors name the file. See `Graph.from_file`.
 
     Args:
-        path: The file.
+        path: The file, or a folder that keeps it, such as a run (`taxonomy.json`) or a taxdump.
         root_name: Name of the root above nested names or paths; None if they begin with the root.
         make: Makes the taxonomy from the file's entries.
         several_parents: Whether a node may have more than one parent.
@@ -49,6 +52,7 @@ def read_taxonomy(
     path = Path(path)
     if path.is_dir():
         path = taxdump_nodes(path) or path
+        path = path / IN_FOLDER if (path / IN_FOLDER).is_file() else path
     if path.is_dir():
         raise TaxonomyError(
             f"{str(path)!r} is a folder, not a file; Taxonomy.from_folders reads nested folders"

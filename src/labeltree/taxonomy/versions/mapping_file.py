@@ -45,6 +45,7 @@ _GUESSES = """\
 # Guesses, none of them used yet: remove the '# ' before those that are right. You need not touch other lines:
 # a guess counts instead of the line that removes its class, and lines that add its new class may stay.
 """
+_KEPT = "# Ids and synonyms that the new version no longer has, of classes that stay:\n"
 Path_ = tuple[str, ...]
 
 _OTHER_FORMATS = (".csv", ".tsv", ".xlsx", ".json", ".jsonl", ".parquet", ".obo", ".owl")
@@ -52,7 +53,7 @@ _OTHER_FORMATS = (".csv", ".tsv", ".xlsx", ".json", ".jsonl", ".parquet", ".obo"
 
 @dataclass(frozen=True)
 class _Line:
-    """A change as a file states it."""
+    """A change as a file states it; `keep` changes nothing, and says what else a class was called."""
 
     kind: str
     old: Path_
@@ -79,13 +80,16 @@ def write_mapping(
         about: dict[str, Any] = {} if taxonomy.release is None else {"release": taxonomy.release}
         about |= {"digest": taxonomy.digest[:16], "nodes": taxonomy.num_nodes, "root": taxonomy.names[0]}
         lines.append(f"{which}: {_flow(about)}\n")
-    lines.append("changes:\n" if changes or guesses else "changes: []\n")
+    kept = _kept_names(changes, old, new)
+    lines.append("changes:\n" if changes or guesses or kept else "changes: []\n")
     lines += [f"- {_entry(change, _lost_names(change, old, new))}\n" for change in changes]
     if guesses:
         lines.append(_GUESSES)
         for guess in guesses:
             lines.append(f"# - {_entry(guess.change)}  # {guess.reason}\n")
             lines += [f"# - {_entry(change)}  # comes with it\n" for change in guess.below]
+    if kept:
+        lines += [_KEPT, *(f"- {_flow({'keep': path, 'also': names})}\n" for path, names in kept.items())]
     lines.append(f"{_UNEDITED}{_digest(''.join(lines))}\n")
     path = Path(path)
     if path.suffix.lower() in _OTHER_FORMATS:
@@ -176,6 +180,17 @@ def _lost_names(change: Change, old: Taxonomy, new: Taxonomy) -> list[str]:
     """The ids and synonyms of a changed node that the new version does not know."""
     node = old.follow(change.old) if change.old else None
     return [] if node is None else [name for name in old.aliases_of(node) if not new.candidates(name)]
+
+
+def _kept_names(changes: Sequence[Change], old: Taxonomy, new: Taxonomy) -> dict[str, list[str]]:
+    """By path, the ids and synonyms of the other nodes that the new version does not know."""
+    changed = {old.follow(change.old) for change in changes if change.old}
+    lost = {
+        node: [name for name in old.aliases_of(node) if not new.candidates(name)]
+        for node in range(1, old.num_nodes)
+        if node not in changed
+    }
+    return {old.path_name(node): names for node, names in lost.items() if names}
 
 
 def _entry(change: Change, also: Sequence[str] = ()) -> str:
@@ -308,7 +323,7 @@ def _refuse(node: Any, what: str) -> NoReturn:
 
 def _line(entry: Any) -> _Line:
     fields = _mapping_of(entry) if type(entry).__name__ == "MappingNode" else {}
-    kinds = [kind for kind in KINDS if kind in fields]
+    kinds = [kind for kind in (*KINDS, "keep") if kind in fields]
     if len(kinds) != 1 or set(fields) - {*kinds, "to", "also"}:
         _refuse(
             entry,
@@ -322,6 +337,9 @@ def _line(entry: Any) -> _Line:
         if there or "also" in fields:
             _refuse(entry, f"what is added has no '{'to' if there else 'also'}'")
         here, there = ((),), here
+    elif kind == "keep":
+        if there or "also" not in fields:
+            _refuse(entry, "keep has ids and synonyms of a class that stays, as in {keep: a/b, also: [flu]}")
     elif kind != "remove" and len(there) != 1 and not (kind == "split" and there):
         _refuse(entry, f"{kind} needs the path 'to' which the node went, as in {{{kind}: a/b, to: a/c}}")
     elif kind in ("rename", "move", "merge") and not there[0]:
@@ -397,8 +415,18 @@ def _carry_out(
         )
     if made:
         stays = [[] if gone else several for several, gone in zip(targets, removed, strict=True)]
-        new = carry_aliases(old, new, stays)
+        new = _without(carry_aliases(old, new, stays), [name for line in lines for name in line.also])
     return old, new, targets, removed
+
+
+def _without(new: Taxonomy, names: Sequence[str]) -> Taxonomy:
+    """A version that has none of these ids and synonyms, which lines of changes say of the old one."""
+    if not names:
+        return new
+    lost = set(names)
+    return new.with_aliases(
+        [[name for name in new.aliases_of(node) if name not in lost] for node in range(new.num_nodes)]
+    )
 
 
 def _hosts(old: Taxonomy, of_node: dict[int, _Line]) -> dict[int, int]:
@@ -437,11 +465,11 @@ def _lines_of_nodes(old: Taxonomy, lines: list[_Line]) -> dict[int, _Line]:
             unknown.append(line.place)
             continue
         before = line_of.get(node)
-        if before is not None and "remove" not in (before.kind, line.kind):
+        if before is not None and not {"remove", "keep"} & {before.kind, line.kind}:
             raise TaxonomyError(
                 f"lines {before.number} and {line.number} are both about {join_path(line.old)!r}; remove one"
             )
-        if before is None or before.kind == "remove":
+        if line.kind != "keep" and (before is None or before.kind == "remove"):
             line_of[node] = line
     if unknown:
         s = "" if len(unknown) == 1 else "s"
