@@ -22,7 +22,7 @@ from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from labeltree.data import DataSummary, summarize
 from labeltree.data.data_summary import UNUSED_ROWS, check_held_out_labels
 from labeltree.data.images.image_files import LEFT_OUT
-from labeltree.data.opening_sources import check_named
+from labeltree.data.opening_sources import check_named, data_exist
 from labeltree.errors import RunError
 from labeltree.models import (
     check_encoder,
@@ -76,6 +76,7 @@ from labeltree.training.records.record import (
     changed_sources,
     check_settings,
     is_first_rank,
+    open_recorded,
     open_samples,
     run_corrections,
 )
@@ -107,7 +108,7 @@ def train(
     on_data: Callable[[DataSummary], object] | None = None,
     verify: bool = False,
 ) -> RunFolder:
-    """Train a run, or continue the run in the folder.
+    """Train a run, or continue the run in the folder. A finished run is only checked against its samples.
 
     On a CPU, an interrupted and resumed run ends with the same weights, bit for bit, as an uninterrupted one.
 
@@ -153,7 +154,9 @@ def train(
                 "train into another folder if it computes something else now",
                 stacklevel=2,
             )
-        if folder.encoder.is_file() and not known.differences(recipe) and not verify:
+        if folder.encoder.is_file() and not known.differences(recipe):
+            if is_first_rank():
+                _check_finished(folder, recipe, progress_bar, verify)
             return folder
         check_logger(recipe)
         if not folder.recipe.is_file():
@@ -236,6 +239,14 @@ def train(
                 drop_candidates(folder)
             trainer.strategy.barrier()
     return folder
+
+
+def _check_finished(folder: RunFolder, recipe: Recipe, progress_bar: bool, verify: bool) -> None:
+    """Check the samples of a finished run, which is not trained again; those added since are warned of."""
+    if not data_exist(recipe.data):
+        return  # it answers without them
+    with progress_line(progress_bar) as progress:
+        open_recorded(folder, recipe, folder.load_samples(), progress, verify=verify)
 
 
 def _pin_encoder(recipe: Recipe, progress_bar: bool) -> Recipe:

@@ -71,7 +71,7 @@ def run(arguments: list[str]) -> None:
     recipe = with_absolute_paths(parser.recipe(settings))
 
     from labeltree.inference.finish import finish_run
-    from labeltree.runs import ModelDescription
+    from labeltree.runs import ModelDescription, RunFolder
     from labeltree.training.choosing.earlier_splits import say_new_split
     from labeltree.training.fit import train
     from labeltree.training.records.record import is_first_rank
@@ -79,9 +79,11 @@ def run(arguments: list[str]) -> None:
     if options.folds is not None:
         _train_folds(recipe, options)
         return
+    place = options.out or default_folder(recipe)
+    again = RunFolder(place).encoder.is_file()
     folder = train(
         recipe,
-        options.out or default_folder(recipe),
+        place,
         progress_bar=not options.quiet,
         on_data=_tell_remarks if options.quiet else _tell,
         verify=options.verify,
@@ -89,6 +91,8 @@ def run(arguments: list[str]) -> None:
     if not is_first_rank():
         return
     finish_run(folder, progress_bar=not options.quiet)
+    if again:
+        print("the run was complete: nothing was trained anew")
     history = folder.read_history()
     chosen = ModelDescription.load(folder.description).settings
     print(
