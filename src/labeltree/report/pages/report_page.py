@@ -25,7 +25,7 @@ from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.svg import legend_mark
 from labeltree.report.charts.training_curves import history_groups, trained_with
 from labeltree.report.charts.tree_colours import TreeColours
-from labeltree.report.compare_answers import Differences, answer_differences
+from labeltree.report.compare_answers import Differences, answer_differences, raw_is_better
 from labeltree.report.next_steps import NextStep
 from labeltree.report.pages.first_screen import (
     group_word,
@@ -181,6 +181,7 @@ def render_report(
         questions=questions,
         promise=promise_panel(result, samples),
         verdict=evaluation_verdict(result, samples, differences),
+        advice=raw_is_better(result, differences) if recipe is not None else "",
         sentences=further_sentences(result, samples, differences),
         steps=steps,
         tiles=tiles(result),
