@@ -19,6 +19,7 @@ from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
+from labeltree.counted_nouns import say_count
 from labeltree.data import DataSummary, summarize
 from labeltree.data.data_summary import UNUSED_ROWS, check_held_out_labels
 from labeltree.data.images.image_files import LEFT_OUT
@@ -197,6 +198,7 @@ def train(
         if said := review_hint(source.taxonomy, folder.path):
             summary = replace(summary, notes=(*summary.notes, said))
         summary = _note_length(summary, recipe, training_size(source), experiment.batches)
+        summary = _note_searched(summary, experiment)
         kept, taught = say_earlier_splits(recipe, source)
         summary = replace(summary, warnings=(*summary.warnings, *taught))
         if data.unread:
@@ -376,6 +378,20 @@ def _note_length(
         notes=(*summary.notes, *([note] if note else [])),
         warnings=(*summary.warnings, *filter(None, [warning, unused])),
     )
+
+
+def _note_searched(summary: DataSummary, experiment: Experiment) -> DataSummary:
+    """The summary with what validation searches among where that is training samples, and a note of it."""
+    validation, queries = experiment.batches.validation, experiment.module.num_queries
+    count = 0 if queries is None else len(validation) - queries
+    if not count:
+        return summary
+    searched = f"{say_count(count, 'training sample')}, one a class"
+    note = (
+        f"validation samples are searched for among {searched}, as fewer than half of them share their class "
+        "with another: MAP@R and recall@1 of validation are about that search"
+    )
+    return replace(summary, notes=(*summary.notes, note), searched=searched)
 
 
 def _note_encoder(summary: DataSummary, choice: EncoderChoice) -> DataSummary:

@@ -94,21 +94,24 @@ def run(arguments: list[str]) -> None:
     if again:
         print("the run was complete: nothing was trained anew")
     history = folder.read_history()
-    chosen = ModelDescription.load(folder.description).settings
+    chosen, summary = ModelDescription.load(folder.description).settings, folder.read_summary()
     print(
-        f"{_ending(history, chosen['objective'], chosen['monitor'], recipe.data)}\n"
+        f"{_ending(history, chosen['objective'], chosen['monitor'], recipe.data, summary.get('searched'))}\n"
         f"run folder: {folder.path}\nnext: labeltree evaluate {shlex.quote(str(folder.path))}"
     )
-    if closing := json.loads(folder.data.read_text("utf-8")).get("closing"):
+    if closing := summary.get("closing"):
         print(f"warning: {closing}", file=sys.stderr)
     if said := say_new_split(recipe, folder):
         print(f"note: {said}", file=sys.stderr)
 
 
-def _ending(history: list[dict[str, float]], objective: str, monitor: str, data: str) -> str:
-    """What was trained, and how good the best epoch is on validation."""
+def _ending(
+    history: list[dict[str, float]], objective: str, monitor: str, data: str, searched: str | None = None
+) -> str:
+    """What was trained, and how good the best epoch is on validation, searched for among `searched`."""
     from labeltree.metrics.catalogue import metric_name
     from labeltree.training.callbacks.checkpoints import best_row
+    from labeltree.training.module import VALIDATION_METRICS
     from labeltree.training.registry import is_solved
 
     best = best_row(history, f"val_{monitor}")
@@ -117,6 +120,8 @@ def _ending(history: list[dict[str, float]], objective: str, monitor: str, data:
     of_embeddings = monitor.startswith("embeddings_")
     name = metric_name(monitor.removeprefix("embeddings_")) + " of the embeddings" * of_embeddings
     measured = f"validation {name} {value:.4f}"
+    if searched and monitor.removeprefix("embeddings_") in VALIDATION_METRICS:
+        measured += f" (searched among {searched})"
     undefined = f"validation {name} is undefined on these samples"
     if is_solved(objective):
         return f"solved {objective} on {data}: {measured if math.isfinite(value) else undefined}"

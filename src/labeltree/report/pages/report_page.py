@@ -84,6 +84,7 @@ def render_report(
     visible: Tensor | None = None,
     title: str = "How well the embeddings follow the tree",
     history: Sequence[Mapping[str, float]] | None = None,
+    validated_among: str | None = None,
     recipe: Mapping[str, Any] | None = None,
     group_column: str | None = None,
     trained: Sequence[Mapping[str, Any]] | None = None,
@@ -106,6 +107,8 @@ def render_report(
         visible: `(n,)` bool, the rows of the table whose images and texts can be had; None = all.
         title: Of the page.
         history: a row for each epoch, from `RunFolder.read_history`.
+        validated_among: What validation samples were searched for among, see
+            `DataSummary`; None = the others of them.
         recipe: The settings of the run, nested or flat.
         group_column: The column of a table that its groups come from; None: that of the recipe.
         trained: The versions and devices of each part of the training, from `RunFolder.read_versions`.
@@ -233,6 +236,7 @@ def render_report(
         search_style="pictures" if images is not None else "words texts" if texts is not None else "words",
         history=history_groups(history) if history else [],
         epochs=len(history or []),
+        validated_among=validated_among,
         notes=result.notes,
         counts=result.counts,
         settings=list(_flat(result.to_dict()["settings"])),
