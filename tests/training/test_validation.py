@@ -141,7 +141,7 @@ def test_a_search_among_training_samples_is_said_to_be_one(
     rows = [f"{name} {n},{label},train" for n in range(8) for name, label in (("w", "a/x"), ("m", "b/y"))]
     rows += ["w,a/x,val", "m,b/y,val", "w w,a/x,test", "m m,b/y,test"]
     (tmp_path / "texts.csv").write_text("\n".join(["text,label,split", *rows]))
-    words = ["--encoder", "small-text", "--objective", "supcon", "--epochs", "1"]
+    words = ["--encoder", "small-text", "--objective", "supcon", "--epochs", "2"]
     run = str(tmp_path / "run")
     assert main(["train", "--data", str(tmp_path / "texts.csv"), *words, "--out", run]) == 0
     said = capsys.readouterr().out
