@@ -176,6 +176,8 @@ def test_forms_of_output(index: Index) -> None:
     answers.append(Answer("=x.jpg", "image", None, problem="it is broken"))
     table = results_text(answers, TREE)
     assert "  1  " in table
+    assert table.splitlines()[1].split() == ["distance", "off", "label", "id", "text", "split", "file"]
+    assert "c,2  <b>text of c,2</b>  test" in table
     assert "1 ↑" in table
     assert "=x.jpg: no answer: it is broken" in table
     rows = list(csv.DictReader(io.StringIO(results_text(answers, TREE, "csv"))))
@@ -191,7 +193,9 @@ def test_forms_of_output(index: Index) -> None:
 def test_the_command(index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = index.where
     assert main(["search", where, "--id", "d1", "-k", "2", "--where", "split=test"]) == 0
-    assert "c,2" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "c,2" in said
+    assert said.endswith("\ndistance: 1 − cosine\n")
     wall = tmp_path / "wall.html"
     assert main(["search", where, "--id", "d1", "--node", "plant", "-k", "3", "--out", str(wall)]) == 0
     assert "data:image/jpeg;base64," in wall.read_text("utf-8")

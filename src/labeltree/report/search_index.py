@@ -64,7 +64,8 @@ class Searched:
             "geometry": index.geometry,
             "model": index.model,
         }
-        return results_text(self.answers, self.taxonomy, form, about)
+        told = results_text(self.answers, self.taxonomy, form, about)
+        return f"{told}distance: {_DISTANCES[index.geometry]}\n" if form == "table" else told
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each sample found, with the columns of the CSV."""
@@ -99,7 +100,8 @@ class Searched:
             sign = place_of(self.taxonomy, answer.label, node).sign
             of_label = self.taxonomy.path_name(node) if node >= 0 else "–"
             rows.append([drawn, f"{hits.distances[rank]:.4f}", sign, of_label, name])
-        table = html_table(["", "distance", "off", "label", "id"], rows, numbers=[1])
+        measure = f"distance ({_DISTANCES[self.index.geometry]})"
+        table = html_table(["", measure, "off", "label", "id"], rows, numbers=[1])
         more = len(hits) - _MOST_HITS
         return html_sentences([said]) + table + html_sentences([f"… {more:,} more" if more > 0 else None])
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from labeltree.atomic import write_text
+from labeltree.decisions.evidence_for_answers import DISTANCES
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, choose_samples, read
 from labeltree.evaluation.chosen_samples import stratified_subsample
@@ -237,6 +238,7 @@ def render_report(
         history=history_groups(history) if history else [],
         epochs=len(history or []),
         validated_among=validated_among,
+        evidence_measure=DISTANCES[embeddings.representation.geometry],
         notes=result.notes,
         counts=result.counts,
         settings=list(_flat(result.to_dict()["settings"])),
