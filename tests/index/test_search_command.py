@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 from collections.abc import Sequence
@@ -279,6 +280,23 @@ def test_the_wall_escapes_names_and_shows_every_distance_on_the_tree(index: Inde
         assert f'class="near-{near}"' in page
     empty = search_page([Answer("x", "id", hits([]))], TREE)
     assert "Nothing was found" in empty
+
+
+def test_a_wall_says_that_pictures_are_gone(
+    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on another machine, or after the folder of photos was moved."""
+    wall = tmp_path / "wall.html"
+    words = ["search", index.where, "--id", "d2", "-k", "3", "--out", str(wall)]
+    assert main(words) == 0
+    assert "no longer there" not in wall.read_text("utf-8") + capsys.readouterr().err
+    (tmp_path / "d1.png").unlink()
+    assert main(words) == 0
+    said = f"1 image of 1 that were found, such as '{tmp_path}/d1.png', is no longer there: the page goes"
+    assert f"note: {said}" in capsys.readouterr().err
+    assert said in html.unescape(wall.read_text("utf-8"))
+    assert main([*words[:-2], "--format", "csv"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_files_of_vectors_of_an_index_without_a_run(
