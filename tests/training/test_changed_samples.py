@@ -255,6 +255,10 @@ def test_added_images_move_no_other(
     assert after.split is not None
     assert (before.split == after.split).all()
     assert torch.equal(before.load(range(60)), after.load(range(60)))
+    (photos / "plant" / "moss" / "broken.png").write_bytes(b"no image")
+    (note,) = (note for note in load_run(run).source.notes if "cannot be read" in note)
+    assert note.startswith("1 of 64 images cannot be read")
+    assert note.endswith("(as the data are now, with 63 samples; the run began with 60)")
     capsys.readouterr()
     assert main(["evaluate", str(run), "--quiet"]) == 0
 

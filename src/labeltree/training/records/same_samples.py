@@ -125,6 +125,8 @@ def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, da
             f" ({new} new)" if new > 0 else "",
             _elsewhere(folder, recipe),
         )
+        now = f"as the data are now, with {len(data):,} samples; the run began with {record.num_data:,}"
+        data = dataclasses.replace(data, notes=tuple(f"{note} ({now})" for note in data.notes))
     labelled = dataclasses.replace(
         data,
         taxonomy=taxonomy,
