@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from labeltree.curation.answer_costs import answer_costs, read_costs
 from labeltree.curation.batch_choice import STRATEGIES, copies_apart
-from labeltree.curation.label_next import label_next
+from labeltree.curation.label_next import _reason, label_next
 from labeltree.curation.partial_labels import fit_depth_probes
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
@@ -134,6 +135,20 @@ def test_the_depth_follows_the_doubt() -> None:
     assert set(dear.depths.tolist()) == {2}
     loose = label_next(vectors, labels, tree, budget=40, depth="gain", reliability=[1, 0.01])
     assert set(loose.depths[loose.rows < 20].tolist()) == {1}
+
+
+def test_the_number_of_labelled_samples_is_that_of_the_first_of_two() -> None:
+    tree = Taxonomy.from_paths(["a/x", "a/y", "b/u"])
+    first, second, third = (tree.find(name) for name in "xyu")
+    samples = torch.zeros(tree.num_nodes)
+    samples[first] = 1
+    probes = SimpleNamespace(taxonomy=tree, samples=samples)
+    share = torch.zeros(tree.num_nodes)
+    share[first], share[second], share[third] = 0.58, 0.29, 0.9
+    said = _reason(probes, share, 2, -1, [first, second])  # type: ignore[arg-type]
+    assert said.startswith("unsure between a/x (58%) and a/y (29%), of which the first has 1 labelled sample")
+    said = _reason(probes, share, 2, -1, [third, first])  # type: ignore[arg-type]
+    assert said.startswith("probably b/u (90%), which has no labelled sample")
 
 
 def test_a_coarse_label_is_refined_at_the_rest_of_the_cost() -> None:

@@ -88,6 +88,27 @@ def test_many_rows_that_do_not_nest_are_another_classification(tmp_path: Path) -
     assert '--table.label_columns \'["department", "category", "product"]\'' in note
 
 
+def test_one_reason_for_a_column_and_the_whole_chain(tmp_path: Path) -> None:
+    """Categories of one name in two departments, and types that nest in both but for a row."""
+    places = [("Kitchen", "Storage"), ("Office", "Storage"), ("Office", "Pens"), ("Garden", "Tools")]
+    places.append(("Garden", "Seeds"))
+    rows = [["text", "department", "category", "product_type"]]
+    for n in range(120):
+        department, category = places[n % 5]
+        rows.append([f"a thing {n}", department, category, f"{department} {category} {n % 3}"])
+    rows[4][1:] = ["Garden", "Tools", "Kitchen Storage 0"]
+    file = tmp_path / "shop.csv"
+    file.write_text("\n".join(",".join(row) for row in rows))
+    source = open_source(file)
+    notes = [note for note in source.notes if "'product_type'" in note or "'department'" in note]
+    chain = '--table.label_columns \'["department", "category", "product_type"]\''
+    above, below = notes
+    assert "'department' is another classification than 'category'" in above
+    assert "'product_type' is not a level of the labels, because of 1 row: line 5 has" in below
+    assert above.endswith(chain)
+    assert below.endswith(chain)
+
+
 def test_a_name_that_is_often_below_both_parents_is_no_mistake(tmp_path: Path) -> None:
     rows = list_products()
     for row in rows[:20]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 from collections.abc import Sequence
@@ -176,6 +177,8 @@ def test_forms_of_output(index: Index) -> None:
     answers.append(Answer("=x.jpg", "image", None, problem="it is broken"))
     table = results_text(answers, TREE)
     assert "  1  " in table
+    assert table.splitlines()[1].split() == ["distance", "off", "label", "id", "text", "split", "file"]
+    assert "c,2  <b>text of c,2</b>  test" in table
     assert "1 ↑" in table
     assert "=x.jpg: no answer: it is broken" in table
     rows = list(csv.DictReader(io.StringIO(results_text(answers, TREE, "csv"))))
@@ -191,7 +194,9 @@ def test_forms_of_output(index: Index) -> None:
 def test_the_command(index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = index.where
     assert main(["search", where, "--id", "d1", "-k", "2", "--where", "split=test"]) == 0
-    assert "c,2" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "c,2" in said
+    assert said.endswith("\ndistance: 1 − cosine\n")
     wall = tmp_path / "wall.html"
     assert main(["search", where, "--id", "d1", "--node", "plant", "-k", "3", "--out", str(wall)]) == 0
     assert "data:image/jpeg;base64," in wall.read_text("utf-8")
@@ -275,6 +280,23 @@ def test_the_wall_escapes_names_and_shows_every_distance_on_the_tree(index: Inde
         assert f'class="near-{near}"' in page
     empty = search_page([Answer("x", "id", hits([]))], TREE)
     assert "Nothing was found" in empty
+
+
+def test_a_wall_says_that_pictures_are_gone(
+    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on another machine, or after the folder of photos was moved."""
+    wall = tmp_path / "wall.html"
+    words = ["search", index.where, "--id", "d2", "-k", "3", "--out", str(wall)]
+    assert main(words) == 0
+    assert "no longer there" not in wall.read_text("utf-8") + capsys.readouterr().err
+    (tmp_path / "d1.png").unlink()
+    assert main(words) == 0
+    said = f"1 image of 1 that were found, such as '{tmp_path}/d1.png', is no longer there: the page goes"
+    assert f"note: {said}" in capsys.readouterr().err
+    assert said in html.unescape(wall.read_text("utf-8"))
+    assert main([*words[:-2], "--format", "csv"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_files_of_vectors_of_an_index_without_a_run(

@@ -73,6 +73,7 @@ def test_the_command_explains(home: Path, capsys: pytest.CaptureFixture[str], tm
     assert "    animal" in said or "    plant" in said
     assert "for     " in said
     assert "against " in said
+    assert said.endswith("\nat: the distance between embeddings, √(2 − 2 cosine)\n")
     assert main(["predict", run, file, "--explain", "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["answers"]
     assert {"step", "probability", "taken", "speaks_for", "speaks_against"} == set(row["why"][0])

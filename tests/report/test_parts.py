@@ -127,6 +127,25 @@ def test_searches_are_spread_over_the_tree_and_own_up_to_failures() -> None:
     assert min(failures) > sum(typical) / len(typical)
 
 
+def test_a_search_that_finds_all_that_are_alike_is_no_failure() -> None:
+    """Two samples a class: seven of eight results are of another class in any case."""
+    taxonomy = large_ragged_tree(leaves=30)
+    table = random_table(taxonomy, 2)
+    points = torch.eye(taxonomy.num_nodes)[table.nodes]
+    rows = torch.arange(len(table))
+    perfect = replace(table, embeddings=points, features=None)
+    searches = choose_searches(read(perfect, "embeddings"), table.nodes, rows, taxonomy)
+    assert len(searches) == 10
+    assert not any(search.failure for search in searches)
+    lost = searches[4].query
+    points[lost] = -1.0
+    spoilt = replace(table, embeddings=points, features=None)
+    searches = choose_searches(read(spoilt, "embeddings"), table.nodes, rows, taxonomy)
+    failing = [search for search in searches if search.failure]
+    assert [int(table.nodes[search.query]) for search in failing] == [int(table.nodes[lost])]
+    assert (failing[0].dissimilarity > 0).all()
+
+
 def test_searches_leave_out_the_own_group() -> None:
     """A query's own patient is neither among its results nor counted among what there is to find."""
     taxonomy = Taxonomy.from_paths(SMALL)

@@ -6,10 +6,12 @@ import re
 from dataclasses import replace
 
 import torch
+from html_page import Page
 from report_inputs import SMALL, random_table
 
 from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.evaluation import EvaluationSettings, evaluate
+from labeltree.report import render_report
 from labeltree.report.compare_answers import AnswerDifference, added_by_training, raw_is_better
 from labeltree.report.pages.opening_sentences import further_sentences
 from labeltree.runs import EmbeddingTable
@@ -28,6 +30,21 @@ def test_the_advice_names_what_is_better_and_comes_only_then() -> None:
     assert "--epochs" in advice
     assert raw_is_better(evaluate(good, tree, baselines={"raw pixels": good}, settings=settings)) == ""
     assert raw_is_better(evaluate(bad, tree, baselines={"other": good}, settings=settings)) == ""
+
+
+def test_the_report_of_a_run_opens_with_the_advice() -> None:
+    tree = Taxonomy.from_paths(SMALL)
+    bad = random_table(tree, 10)
+    good = replace(bad, embeddings=torch.eye(tree.num_nodes)[bad.nodes], features=None)
+    result = evaluate(bad, tree, baselines={"raw words": good}, settings=EvaluationSettings(resamples=0))
+    of_run, of_table = (
+        Page(render_report(result, bad, tree, projection="PCA", recipe=recipe)).text
+        for recipe in ({"objective": "supcon"}, None)
+    )
+    said = "Raw words alone give more right answers than the model: top-1 accuracy 1.0000 and 0."
+    assert said in of_run
+    assert of_run.index(said) < of_run.index("The model was trained to place")
+    assert said not in of_table  # its evaluation was asked for no advice
 
 
 def test_the_advice_is_about_the_tree_where_as_many_answers_are_right() -> None:
@@ -138,7 +155,7 @@ def test_a_comparison_has_one_direction_and_one_verdict_everywhere() -> None:
     chance = all_said(AnswerDifference(0.053, 0.013, 0.105, 0.062, 0.95))
     assert "can be told from chance" in chance[0]
     assert "interval +1.3 to +10.5, p = 0.062 after correction" in chance[0]
-    assert "a difference that may be chance [+1.3, +10.5]" in chance[1]
+    assert "a difference that may be chance [+1.3, +10.5] (p = 0.062, corrected)" in chance[1]
     better = all_said(AnswerDifference(0.053, 0.013, 0.105, 0.02, 0.95))
     assert better[0].startswith("Training added")
     assert "p =" not in better[0]

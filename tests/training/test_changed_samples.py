@@ -27,6 +27,10 @@ from sweeps import some_now
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_words")]
 
 
+WORDS = ["--objective=supcon", "--encoder=small-conv", "--epochs=1", "--batch_size=9", "--accelerator=cpu"]
+WORDS += ["--image_size=28", "--quiet", "--val=0.2"]
+
+
 class Stop(RuntimeError):
     """The power fails."""
 
@@ -56,9 +60,7 @@ def trained_once(image_folder: Path, tmp_path_factory: pytest.TempPathFactory) -
     """A finished run and its photos; tests copy both."""
     place = tmp_path_factory.mktemp("trained")
     shutil.copytree(image_folder, place / "photos")
-    words = ["--objective=supcon", "--encoder=small-conv", "--epochs=1", "--batch_size=9"]
-    words += ["--accelerator=cpu", "--image_size=28", "--quiet", "--val=0.2"]
-    assert main(["train", f"--data={place / 'photos'}", f"--out={place / 'run'}", *words]) == 0
+    assert main(["train", f"--data={place / 'photos'}", f"--out={place / 'run'}", *WORDS]) == 0
     return place / "photos", place / "run"
 
 
@@ -155,9 +157,9 @@ def test_evaluate_verifies(finished: tuple[Path, Path], capsys: pytest.CaptureFi
     assert main(["evaluate", str(run), "--verify", "--quiet"]) == 2
     assert "60 with another content" in capsys.readouterr().err
     again = ["train", "--config", str(run / "recipe.yaml"), "--out", str(run), "--quiet"]
-    assert main(again) == 0  # there is nothing left to train
-    assert main([*again, "--verify"]) == 2
-    assert "60 with another content" in capsys.readouterr().err
+    for words in (again, [*again, "--verify"]):
+        assert main(words) == 2
+        assert "60 with another content" in capsys.readouterr().err
 
 
 def test_every_command_on_the_own_samples_verifies(
@@ -253,8 +255,43 @@ def test_added_images_move_no_other(
     assert after.split is not None
     assert (before.split == after.split).all()
     assert torch.equal(before.load(range(60)), after.load(range(60)))
+    (photos / "plant" / "moss" / "broken.png").write_bytes(b"no image")
+    (note,) = (note for note in load_run(run).source.notes if "cannot be read" in note)
+    assert note.startswith("1 of 64 images cannot be read")
+    assert note.endswith("(as the data are now, with 63 samples; the run began with 60)")
     capsys.readouterr()
     assert main(["evaluate", str(run), "--quiet"]) == 0
+
+
+def test_the_command_of_a_finished_run_again(
+    finished: tuple[Path, Path], capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It checks the samples as `evaluate` does, and names the command that trains on those of today."""
+    photos, run = finished
+    again = ["train", f"--data={photos}", f"--out={run}", *WORDS]
+    assert main(again) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("the run was complete: nothing was trained anew\n")
+    assert said.err == ""
+    (photos / "plant" / "moss").mkdir()
+    shutil.copy(images_of(photos)[0], photos / "plant" / "moss" / "0.png")
+    elsewhere = f"'labeltree train --config {run}/recipe.yaml --out {run}-2'"
+    for words in (again, [*again, "--verify"]):
+        assert main(words) == 0
+        assert "nothing was trained anew" in capsys.readouterr().out
+        assert "had 60 samples" in caplog.text
+        assert "has 61 now (1 new); the run keeps its own samples" in caplog.text
+        assert f"To train on all, name another --out: {elsewhere}" in caplog.text
+        caplog.clear()
+    (photos / "plant" / "rose" / "002.png").rename(photos / "plant" / "fern" / "other.png")
+    for words in (again, ["evaluate", str(run)]):
+        assert main(words) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert "1 renamed ('plant/rose/002.png' is now 'plant/fern/other.png')" in said.err
+        assert f"train on the data as they are now into another --out: {elsewhere}" in said.err
+    shutil.rmtree(photos)
+    assert main(again) == 0  # it answers without them
 
 
 def test_an_added_image_is_refused_by_a_resume(

@@ -55,6 +55,8 @@ def test_what_is_given_stays():
     ("texts", "settings", "sentence"),
     [
         (True, {"encoder": "small-conv"}, "'small-conv' reads images, but the samples of 'made' are texts"),
+        (True, {"encoder": "resnet18"}, "'resnet18' reads images, but the samples of 'made' are texts"),
+        (True, {"encoder": "smalltext"}, "'smalltext', which is unknown; did you mean 'small-text'?"),
         (False, {"encoder": "minilm"}, "'minilm' reads texts, but the samples of 'made' are images"),
         (
             True,

@@ -1,6 +1,7 @@
 """What validation searches for, and among what."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -130,6 +131,25 @@ def test_queries_are_searched_for_in_the_gallery(
     module.on_validation_epoch_end()
     assert logged["val_recall_at_1"] == logged["val_embeddings_recall_at_1"] == 1.0
     assert not module._validation
+
+
+@pytest.mark.slow
+def test_a_search_among_training_samples_is_said_to_be_one(
+    tmp_path: Path, few_words: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the log's head, in the last line of `train`, and where the report shows the training."""
+    rows = [f"{name} {n},{label},train" for n in range(8) for name, label in (("w", "a/x"), ("m", "b/y"))]
+    rows += ["w,a/x,val", "m,b/y,val", "w w,a/x,test", "m m,b/y,test"]
+    (tmp_path / "texts.csv").write_text("\n".join(["text,label,split", *rows]))
+    words = ["--encoder", "small-text", "--objective", "supcon", "--epochs", "2"]
+    run = str(tmp_path / "run")
+    assert main(["train", "--data", str(tmp_path / "texts.csv"), *words, "--out", run]) == 0
+    said = capsys.readouterr().out
+    assert "note: validation samples are searched for among 2 training samples, one a class, as" in said
+    assert re.search(r"with validation MAP@R [\d.]+ \(searched among 2 training samples, one a class\)", said)
+    assert main(["evaluate", run, "--quiet"]) == 0
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "measured on validation texts; they are searched for among 2 training samples, one a class" in page
 
 
 @pytest.mark.slow

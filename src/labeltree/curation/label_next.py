@@ -319,10 +319,9 @@ def _reason(probes: DepthProbes, share: Tensor, depth: int, known: int, best: li
     else:
         said = f"perhaps {words[0]}"
     few = int(probes.samples[best[0]])
-    if few == 0:
-        said += ", which has no labelled sample"
-    elif few < 3:
-        said += f", which has {say_count(few, 'labelled sample')}"
+    if few < 3:
+        which = "of which the first" if said.startswith("unsure") else "which"
+        said += f", {which} has {say_count(few, 'labelled sample') if few else 'no labelled sample'}"
     if known > 0:
         said += f"; known so far: {taxonomy.path_name(known)}"
     start = int(taxonomy.depth[known]) if known > 0 else 0

@@ -21,7 +21,7 @@ from labeltree.curation.contradicted import Contradicted, count_contradicted
 from labeltree.curation.neighbour_evidence import Evidence, Neighbours, nearest_labelled, weigh, winnable
 from labeltree.curation.out_of_fold import out_of_fold
 from labeltree.data.corrections import CONTENT, is_decided, shorten_text
-from labeltree.data.source import printable
+from labeltree.data.source import text_begin
 from labeltree.decisions.searched_space import SpaceName
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
@@ -213,7 +213,7 @@ class Suspects:
                 f"{s.score:.3f}",
                 str(s.depth),
                 _shorten(s.sample, 32),
-                _begin(s.text, 40),
+                text_begin(s.text),
                 _shorten(s.label, 36),
                 _shorten(s.suggested or "?", 36),
                 s.reason if reasons else "",
@@ -465,8 +465,3 @@ class _Judged:
 
 def _shorten(text: str, width: int) -> str:
     return text if len(text) <= width else f"…{text[1 - width :]}"
-
-
-def _begin(text: str, width: int) -> str:
-    line = printable(" ".join(text.split()))
-    return line if len(line) <= width else f"{line[: width - 1]}…"

@@ -82,6 +82,7 @@ class DataSummary:
         notes: Decisions made when the data were read, and alternatives.
         warnings: Warnings about what cannot be measured or learned, and about probable mistakes.
         closing: The warning that is repeated when training has ended, if there is one.
+        searched: What validation samples are searched for among, if that is not the others of them.
     """
 
     name: str
@@ -93,6 +94,7 @@ class DataSummary:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     closing: str | None = None
+    searched: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as plain values, as a run saves it."""

@@ -38,6 +38,7 @@ __all__ = [
     "combined_digests",
     "file_digest",
     "printable",
+    "text_begin",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -53,6 +54,12 @@ def printable(path: str) -> str:
     """Make a path printable: bytes that are not UTF-8, and what a terminal would obey, become escapes."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     return _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def text_begin(text: str, width: int = 40) -> str:
+    """The beginning of a text, printable and on one line."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 class ImageStore(Protocol):

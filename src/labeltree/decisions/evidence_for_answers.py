@@ -14,8 +14,10 @@ from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Neighbour", "Step", "find_evidence"]
+__all__ = ["DISTANCES", "Neighbour", "Step", "find_evidence"]
 
+DISTANCES = {"sphere": "√(2 − 2 cosine)", "euclidean": "Euclidean", "poincare": "hyperbolic"}
+"""How the distances between embeddings are measured, by the name of their geometry."""
 _AT_ONCE = 2**23  # distances held in memory at once
 
 

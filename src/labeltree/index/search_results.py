@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from labeltree.data.source import printable
+from labeltree.data.source import printable, text_begin
 from labeltree.index.hits import Hits
 from labeltree.options.choices import Format
 from labeltree.taxonomy import Taxonomy
@@ -174,7 +174,8 @@ def _table(answer: Answer, taxonomy: Taxonomy) -> str:
     if answer.label >= 0:
         likely = " (likely, from the results)" if answer.label_from == "results" else ""
         label = f"  {taxonomy.path_name(answer.label)}{likely}" if answer.kind != "node" else ""
-    lines = [["", "distance", "off", "label", "id", "split", "file"]]
+    texts = answer.hits.rows.get("text", [None] * len(answer.hits))
+    lines = [["", "distance", "off", "label", "id", "text" * any(texts), "split", "file"]]
     paths = answer.hits.rows.get("path", [None] * len(answer.hits))
     splits = answer.hits.rows.get("split", [None] * len(answer.hits))
     for rank, (name, node) in enumerate(zip(answer.hits.ids, answer.hits.nodes.tolist(), strict=True)):
@@ -185,12 +186,15 @@ def _table(answer: Answer, taxonomy: Taxonomy) -> str:
                 place_of(taxonomy, answer.label, node).sign,
                 _short(taxonomy.path_name(node)) if node >= 0 else "–",
                 _short(name),
+                text_begin(str(texts[rank] or "")),
                 str(splits[rank] or "–"),
                 _short(str(paths[rank] or "")) if paths[rank] != name else "",
             ]
         )
     if not any(line[-1] for line in lines[1:]):
         lines = [line[:-1] for line in lines]
+    if not any(texts):
+        lines = [[*line[:5], *line[6:]] for line in lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     body = "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
     listed = f"{body}\n" if len(answer.hits) else "nothing was found: no sample passes the conditions\n"

@@ -15,7 +15,6 @@ from torch import nn
 from labeltree.data import Source
 from labeltree.errors import RunError, typed
 from labeltree.models import misfits
-from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
 from labeltree.runs import ModelDescription, RunFolder, SampleRecord
 from labeltree.runs.run_digests import weights_digest
@@ -339,9 +338,7 @@ def own_samples(
     """
     from labeltree.data import data_exist
     from labeltree.training.read_recipes import read_recipe
-    from labeltree.training.recipe_data import open_recipe_data, split_by_recipe
-    from labeltree.training.records.record import recorded_images, run_corrections
-    from labeltree.training.records.same_samples import ContentChangedError, check_samples, recorded_samples
+    from labeltree.training.records.record import open_recorded
 
     if not folder.recipe.is_file():
         raise RunError(
@@ -354,26 +351,7 @@ def own_samples(
             f"they were moved, say where: 'labeltree train --config {typed(folder.recipe)} --data PLACE "
             f"--out {typed(folder.path)}' trains nothing anew"
         )
-    images = recorded_images(folder)
-    if images is None and record.image_shape is not None:  # of a run before runs described their model
-        images = ImageInput(record.image_shape[0], record.image_shape[1])
-    data = open_recipe_data(recipe, progress, images=images, verify=verify)
-    corrections = run_corrections(folder, recipe)
-    if record.has_contents:
-        if corrections is not None:
-            (data,) = corrections.apply(data)
-        try:
-            return recorded_samples(folder, recipe, record, data)
-        except ContentChangedError:
-            if verify:
-                raise
-        # The cache of the files may be outdated: read the files themselves before raising an error.
-        return own_samples(folder, progress, verify=True, record=record)
-    source = split_by_recipe(recipe, data)
-    if corrections is not None:
-        data, source = corrections.apply(data, source)
-    check_samples(folder, recipe, data, source)
-    return source
+    return open_recorded(folder, recipe, record, progress, verify=verify)
 
 
 def _resolve_paths(recipe: Recipe, folder: RunFolder) -> Recipe:

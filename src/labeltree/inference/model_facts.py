@@ -168,8 +168,8 @@ def _read(file: Path) -> dict[str, Any] | None:
 
 
 def _data(folder: RunFolder, place: str) -> Facts | None:
-    content = _read(folder.data)
-    if content is None:
+    content = folder.read_summary()
+    if not content:
         return None
     splits = content.get("splits")
     split_facts = {

@@ -289,6 +289,7 @@ def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
         skipped=task.named.skipped,
         drift=task.drift(),
         why=explain(decider, table, answers) if options.explained else None,
+        geometry=table.geometry,
         coverage=coverage,
         called_unknown=called,
         given=task.named.given,

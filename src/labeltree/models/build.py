@@ -53,6 +53,7 @@ __all__ = [
     "as_pinned",
     "build_encoder",
     "check_encoder",
+    "check_encoder_name",
     "encoder_modality",
     "encoder_pair",
     "encoder_summaries",
@@ -437,14 +438,40 @@ def _build(name: str, channels: int, image_size: int, pretrained: bool, pooling:
         known = library_names("timm")
         if bare in known or not known:
             return wrap_timm(rest, channels, image_size, pretrained)
-    raise ValueError(f"encoder is {name!r}, which is unknown; {_nearest(name)}")
+    raise _unknown(name)
 
 
-def _nearest(name: str) -> str:
+def check_encoder_name(name: str, modality: Modality) -> None:
+    """Raise an error if no encoder has that name; names of other libraries are looked up.
+
+    Args:
+        name: The name.
+        modality: What an encoder should read that was meant.
+
+    Raises:
+        ValueError: With the nearest names of such encoders.
+    """
+    library, _, rest = name.rpartition(":")
+    if name in registered_encoders() or _family(name) or is_any_library(name) or encoder_pair(name):
+        return
+    bare = rest if library == "torchvision" else rest.split(".")[0]
+    known = library_names(library or "timm") if library in ("", *LIBRARIES) else []
+    if bare not in known and (known or not library):
+        raise _unknown(name, modality)
+
+
+def _unknown(name: str, modality: Modality = "image") -> ValueError:
+    return ValueError(f"encoder is {name!r}, which is unknown; {_nearest(name, modality)}")
+
+
+def _nearest(name: str, modality: Modality) -> str:
     library, _, rest = name.partition(":")
     if library in LIBRARIES and Path(rest).is_dir():
         return f"a folder is written with its path: '{library}:./{rest}'"
-    own = list(registered_encoders())
+    own = [n for n, entry in registered_encoders().items() if modality in ("image", entry.modality)]
+    if modality != "image":
+        near = difflib.get_close_matches(name, own, n=2, cutoff=0.5)
+        return f"did you mean {' or '.join(map(repr, near or sorted(own)))}?"
     names = own + [f"{library}:{n}" for library in LIBRARIES for n in library_names(library)]
     wanted = name if ":" in name else f"timm:{name}"
     near = difflib.get_close_matches(name, own, n=2, cutoff=0.5) + difflib.get_close_matches(

@@ -54,10 +54,15 @@ class AnswerDifference:
         """The interval in points with its confidence, and the p-value where that says something else."""
         level = percent(self.confidence, 0)
         said = f"{level} interval {format_points(self.low)} to {format_points(self.high)}"
+        return (
+            f"{said}, {self.corrected} after correction for several comparisons" if self.corrected else said
+        )
+
+    @property
+    def corrected(self) -> str:
+        """The p-value where it says something else than the interval; else empty."""
         excludes_zero = not self.low <= 0 <= self.high
-        if excludes_zero != (self.says in ("better", "worse")):
-            said += f", p = {self.p:.3f} after correction for several comparisons"
-        return said
+        return f"p = {self.p:.3f}" if excludes_zero != (self.says in ("better", "worse")) else ""
 
 
 Differences = Mapping[str, AnswerDifference]

@@ -151,6 +151,7 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
         steps=steps_after_run(run, options.place),
         shown={
             "history": folder.read_history(),
+            "validated_among": folder.read_summary().get("searched"),
             "recipe": recipe.to_dict(),
             "trained": folder.read_versions(),
             "solver": run.network.objective.solver if other is None else None,

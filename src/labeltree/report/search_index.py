@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from labeltree.counted_nouns import say_count
 from labeltree.file_kinds import is_table_file
 from labeltree.index import Index
 from labeltree.index.filters import parse_where
@@ -53,6 +56,34 @@ class Searched:
         """The queries that could not be answered."""
         return [answer for answer in self.answers if answer.hits is None]
 
+    @cached_property
+    def _pictures(self) -> Mapping[str, str]:
+        """The pictures of the samples found, and of those that were searched for, by id."""
+        from labeltree.report.shown_samples.sample_pictures import SamplePictures
+
+        ids = [one for answer in self.answers if answer.hits is not None for one in answer.hits.ids]
+        ids += [answer.query for answer in self.answers if answer.kind == "id"]
+        return SamplePictures(self.index)(list(dict.fromkeys(ids))) if ids else {}
+
+    @property
+    def pictures_gone(self) -> str:
+        """That pictures are missing on the page, since their files are gone; empty if none is."""
+        paths = {
+            one: str(path)
+            for answer in self.answers
+            if answer.hits is not None
+            for one, path in zip(answer.hits.ids, answer.hits.rows.get("path", ()), strict=False)
+            if path
+        }
+        gone = [path for one, path in paths.items() if one not in self._pictures and not Path(path).is_file()]
+        if not gone:
+            return ""
+        return (
+            f"{say_count(len(gone), 'image')} of {len(paths):,} that were found, such as '{gone[0]}', "
+            f"{'is' if len(gone) == 1 else 'are'} no longer there: the page goes without. Put them "
+            "back there, or make the index again where they are now"
+        )
+
     def text(self, form: SearchFormat = "table") -> str:
         """The answers as a table, CSV, JSON or a page with a wall of pictures."""
         if form == "html":
@@ -64,7 +95,8 @@ class Searched:
             "geometry": index.geometry,
             "model": index.model,
         }
-        return results_text(self.answers, self.taxonomy, form, about)
+        told = results_text(self.answers, self.taxonomy, form, about)
+        return f"{told}distance: {_DISTANCES[index.geometry]}\n" if form == "table" else told
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each sample found, with the columns of the CSV."""
@@ -99,23 +131,25 @@ class Searched:
             sign = place_of(self.taxonomy, answer.label, node).sign
             of_label = self.taxonomy.path_name(node) if node >= 0 else "–"
             rows.append([drawn, f"{hits.distances[rank]:.4f}", sign, of_label, name])
-        table = html_table(["", "distance", "off", "label", "id"], rows, numbers=[1])
+        measure = f"distance ({_DISTANCES[self.index.geometry]})"
+        table = html_table(["", measure, "off", "label", "id"], rows, numbers=[1])
         more = len(hits) - _MOST_HITS
         return html_sentences([said]) + table + html_sentences([f"… {more:,} more" if more > 0 else None])
 
     def _page(self) -> str:
         from labeltree.report.pages.search_page import search_page
-        from labeltree.report.shown_samples.sample_pictures import SamplePictures, file_picture
+        from labeltree.report.shown_samples.sample_pictures import file_picture
 
         answers = self.answers
         drawn = {one.query: file_picture(one.query) for one in answers if one.kind == "image"}
         distance = _DISTANCES[self.index.geometry]
+        gone = [f"{self.pictures_gone}."] if self.pictures_gone else []
         return search_page(
             answers,
             self.taxonomy,
             title=answers[0].query if len(answers) == 1 else f"{len(answers):,} searches",
-            about=[f"{self._among()}, nearest first; below each is its distance ({distance})."],
-            pictures=SamplePictures(self.index),
+            about=[f"{self._among()}, nearest first; below each is its distance ({distance}).", *gone],
+            pictures=lambda _: self._pictures,
             queries={name: source for name, source in drawn.items() if source is not None},
         )
 

@@ -238,6 +238,14 @@ class RunFolder(RunFiles):
             raise reader.failure(self.history, "epochs are missing")
         return rows
 
+    def read_summary(self) -> dict[str, Any]:
+        """The summary of the data, which is for information only: empty if it is missing or damaged."""
+        try:
+            content = json.loads(self.data.read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
     def load_samples(self) -> SampleRecord:
         """Read the record of the samples that the run began with."""
         return SampleRecord.load(self.samples)

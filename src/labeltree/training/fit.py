@@ -19,10 +19,11 @@ from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
+from labeltree.counted_nouns import say_count
 from labeltree.data import DataSummary, summarize
 from labeltree.data.data_summary import UNUSED_ROWS, check_held_out_labels
 from labeltree.data.images.image_files import LEFT_OUT
-from labeltree.data.opening_sources import check_named
+from labeltree.data.opening_sources import check_named, data_exist
 from labeltree.errors import RunError
 from labeltree.models import (
     check_encoder,
@@ -76,6 +77,7 @@ from labeltree.training.records.record import (
     changed_sources,
     check_settings,
     is_first_rank,
+    open_recorded,
     open_samples,
     run_corrections,
 )
@@ -107,7 +109,7 @@ def train(
     on_data: Callable[[DataSummary], object] | None = None,
     verify: bool = False,
 ) -> RunFolder:
-    """Train a run, or continue the run in the folder.
+    """Train a run, or continue the run in the folder. A finished run is only checked against its samples.
 
     On a CPU, an interrupted and resumed run ends with the same weights, bit for bit, as an uninterrupted one.
 
@@ -153,7 +155,9 @@ def train(
                 "train into another folder if it computes something else now",
                 stacklevel=2,
             )
-        if folder.encoder.is_file() and not known.differences(recipe) and not verify:
+        if folder.encoder.is_file() and not known.differences(recipe):
+            if is_first_rank():
+                _check_finished(folder, recipe, progress_bar, verify)
             return folder
         check_logger(recipe)
         if not folder.recipe.is_file():
@@ -194,6 +198,7 @@ def train(
         if said := review_hint(source.taxonomy, folder.path):
             summary = replace(summary, notes=(*summary.notes, said))
         summary = _note_length(summary, recipe, training_size(source), experiment.batches)
+        summary = _note_searched(summary, experiment)
         kept, taught = say_earlier_splits(recipe, source)
         summary = replace(summary, warnings=(*summary.warnings, *taught))
         if data.unread:
@@ -236,6 +241,14 @@ def train(
                 drop_candidates(folder)
             trainer.strategy.barrier()
     return folder
+
+
+def _check_finished(folder: RunFolder, recipe: Recipe, progress_bar: bool, verify: bool) -> None:
+    """Check the samples of a finished run, which is not trained again; those added since are warned of."""
+    if not data_exist(recipe.data):
+        return  # it answers without them
+    with progress_line(progress_bar) as progress:
+        open_recorded(folder, recipe, folder.load_samples(), progress, verify=verify)
 
 
 def _pin_encoder(recipe: Recipe, progress_bar: bool) -> Recipe:
@@ -365,6 +378,20 @@ def _note_length(
         notes=(*summary.notes, *([note] if note else [])),
         warnings=(*summary.warnings, *filter(None, [warning, unused])),
     )
+
+
+def _note_searched(summary: DataSummary, experiment: Experiment) -> DataSummary:
+    """The summary with what validation searches among where that is training samples, and a note of it."""
+    validation, queries = experiment.batches.validation, experiment.module.num_queries
+    count = 0 if queries is None else len(validation) - queries
+    if not count:
+        return summary
+    searched = f"{say_count(count, 'training sample')}, one a class"
+    note = (
+        f"validation samples are searched for among {searched}, as fewer than half of them share their class "
+        "with another: MAP@R and recall@1 of validation are about that search"
+    )
+    return replace(summary, notes=(*summary.notes, note), searched=searched)
 
 
 def _note_encoder(summary: DataSummary, choice: EncoderChoice) -> DataSummary:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from labeltree.data import Source
 from labeltree.data.source import Modality
 from labeltree.models import encoder_modality, encoder_pair, usually_pretrained
+from labeltree.models.build import check_encoder_name
 from labeltree.training.choosing.choose_encoder import with_encoder
 from labeltree.training.choosing.choose_objective import step_settings, with_objective
 from labeltree.training.recipe import Recipe
@@ -122,6 +123,7 @@ def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:
     if modality == "both":
         _check_both(recipe, encoder, modalities)
     elif modality not in modalities:
+        check_encoder_name(encoder, modalities[0])  # an unknown name counts as one of images
         raise ValueError(
             f"encoder '{encoder}' reads {modality}s, but the samples of '{recipe.data}' are "
             f"{modalities[0]}s; take another, such as '{_USUAL[modalities[0]][0]}'"

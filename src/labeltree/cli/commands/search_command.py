@@ -49,6 +49,8 @@ def run(arguments: list[str]) -> None:
         sys.stdout.write(searched.text(options.format))
     else:
         print(f"written to {options.out}", file=sys.stderr)
+        if options.format == "html" and searched.pictures_gone:
+            print(f"note: {searched.pictures_gone}", file=sys.stderr)
     if unread := searched.unread:
         example = "" if options.out is None else f", such as '{unread[0].query}' ({unread[0].problem})"
         end_incomplete(_NAMES, len(unread), len(searched.answers), options.out, example)

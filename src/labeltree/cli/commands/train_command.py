@@ -71,7 +71,7 @@ def run(arguments: list[str]) -> None:
     recipe = with_absolute_paths(parser.recipe(settings))
 
     from labeltree.inference.finish import finish_run
-    from labeltree.runs import ModelDescription
+    from labeltree.runs import ModelDescription, RunFolder
     from labeltree.training.choosing.earlier_splits import say_new_split
     from labeltree.training.fit import train
     from labeltree.training.records.record import is_first_rank
@@ -79,9 +79,11 @@ def run(arguments: list[str]) -> None:
     if options.folds is not None:
         _train_folds(recipe, options)
         return
+    place = options.out or default_folder(recipe)
+    again = RunFolder(place).encoder.is_file()
     folder = train(
         recipe,
-        options.out or default_folder(recipe),
+        place,
         progress_bar=not options.quiet,
         on_data=_tell_remarks if options.quiet else _tell,
         verify=options.verify,
@@ -89,22 +91,27 @@ def run(arguments: list[str]) -> None:
     if not is_first_rank():
         return
     finish_run(folder, progress_bar=not options.quiet)
+    if again:
+        print("the run was complete: nothing was trained anew")
     history = folder.read_history()
-    chosen = ModelDescription.load(folder.description).settings
+    chosen, summary = ModelDescription.load(folder.description).settings, folder.read_summary()
     print(
-        f"{_ending(history, chosen['objective'], chosen['monitor'], recipe.data)}\n"
+        f"{_ending(history, chosen['objective'], chosen['monitor'], recipe.data, summary.get('searched'))}\n"
         f"run folder: {folder.path}\nnext: labeltree evaluate {shlex.quote(str(folder.path))}"
     )
-    if closing := json.loads(folder.data.read_text("utf-8")).get("closing"):
+    if closing := summary.get("closing"):
         print(f"warning: {closing}", file=sys.stderr)
     if said := say_new_split(recipe, folder):
         print(f"note: {said}", file=sys.stderr)
 
 
-def _ending(history: list[dict[str, float]], objective: str, monitor: str, data: str) -> str:
-    """What was trained, and how good the best epoch is on validation."""
+def _ending(
+    history: list[dict[str, float]], objective: str, monitor: str, data: str, searched: str | None = None
+) -> str:
+    """What was trained, and how good the best epoch is on validation, searched for among `searched`."""
     from labeltree.metrics.catalogue import metric_name
     from labeltree.training.callbacks.checkpoints import best_row
+    from labeltree.training.module import VALIDATION_METRICS
     from labeltree.training.registry import is_solved
 
     best = best_row(history, f"val_{monitor}")
@@ -113,6 +120,8 @@ def _ending(history: list[dict[str, float]], objective: str, monitor: str, data:
     of_embeddings = monitor.startswith("embeddings_")
     name = metric_name(monitor.removeprefix("embeddings_")) + " of the embeddings" * of_embeddings
     measured = f"validation {name} {value:.4f}"
+    if searched and monitor.removeprefix("embeddings_") in VALIDATION_METRICS:
+        measured += f" (searched among {searched})"
     undefined = f"validation {name} is undefined on these samples"
     if is_solved(objective):
         return f"solved {objective} on {data}: {measured if math.isfinite(value) else undefined}"

@@ -57,6 +57,8 @@ def find_nested(
     may_be_finer = [] if base_name.lower() == "label" else finer
     chain = [*longest_chain(coarser, gaps), base, *longest_chain(may_be_finer, gaps)]
     names = [column.name for column in chain]
+    nearly = _nearly_nested(table, base, [c for c in able if c not in coarser and c not in finer], chain)
+    told = {column.name for column, _ in nearly}
     notes = []
     if len(chain) > 1:
         notes.append(
@@ -68,7 +70,9 @@ def find_nested(
         f"the column '{column.name}' was not taken, as values of it occur below several of '{names[-1]}'; if "
         f"they are kinds of these, set {columns_setting([*names, column.name])}"
         for column in able
-        if column not in [*coarser, *finer, *chain] and repeats_below(column, chain[-1])
+        if column.name not in told
+        and column not in [*coarser, *finer, *chain]
+        and repeats_below(column, chain[-1])
     ]
     left = [column for column in [*coarser, *finer] if column not in chain]
     for column in left:
@@ -89,7 +93,7 @@ def find_nested(
                 f"each value of '{column.name}', the column of groups, has one label; if its values are "
                 f"classes, too, set {columns_setting([*names, column.name])}"
             )
-    notes += _nearly_nested(table, base, [c for c in able if c not in coarser and c not in finer], chain)
+    notes += [note for _, note in nearly]
     notes += _outlined_beside(table, base, columns, chain)
     notes += _like_groups(base, columns)
     notes += note_vernacular(table, {*taken, *names})
@@ -171,11 +175,31 @@ def _tell_strays(
     return f"{'; '.join(told)}{more}"
 
 
+def _few_rows(rows: np.ndarray[Any, Any], finer: LabelCandidate, coarser: LabelCandidate) -> bool:
+    """Whether so few of the rows of two columns keep them from nesting that these may be mistakes."""
+    return len(rows) <= max(1, MOST_EXCEPTIONS * np.count_nonzero(finer.known & coarser.known))
+
+
 def _nearly_nested(
     table: DataTable, base: LabelCandidate, columns: list[LabelCandidate], chain: list[LabelCandidate]
-) -> list[str]:
-    """Notes on columns that would nest except for a few values, rows or empty cells."""
+) -> list[tuple[LabelCandidate, str]]:
+    """Columns that would nest except for a few values, rows or empty cells, and a note on each.
+
+    Where one above the labels and one below them would nest but for a few rows, both notes take both.
+    """
     notes = []
+    above = [c for c in columns if len(c.texts) < len(base.texts)]
+    below = [c for c in columns if len(c.texts) > len(base.texts)]
+
+    def few(finer: LabelCandidate, coarser: LabelCandidate) -> bool:
+        return _few_rows(_stray_rows(finer, coarser), finer, coarser)
+
+    def take(column: LabelCandidate) -> str:
+        finer = [c for c in ([column] if column in below else below) if few(c, base)]
+        coarser = [c for c in ([column] if column in above else above) if c.is_level or few(base, c)]
+        pairs = [(c, f) for c in coarser for f in finer if column in (c, f) and few(f, c)]
+        return columns_setting(_insert_columns(chain, pairs[0] if len(pairs) == 1 else (column,)))
+
     for column in columns:
         for finer, coarser in ((base, column), (column, base)):
             values, strays = stray_values(finer, coarser)
@@ -183,15 +207,16 @@ def _nearly_nested(
             if not 1 < fewer < values:
                 continue
             rows = _stray_rows(finer, coarser)
-            few = len(rows) <= max(1, MOST_EXCEPTIONS * np.count_nonzero(finer.known & coarser.known))
-            if len(strays) > (1 - _NEARLY) * values and not few:
+            is_few = _few_rows(rows, finer, coarser)
+            if len(strays) > (1 - _NEARLY) * values and not is_few:
                 if finer is base and column.is_level and not repeats_below(column, chain[-1]):
-                    notes.append(
+                    said = (
                         f"the column '{column.name}' is another classification than '{base.name}', of which "
                         f"{len(strays):,} of {values:,} values lie in several of its values: "
                         f"{_tell_strays(table, finer, coarser, rows, 1)}. If they are other classes there, "
-                        f"take it as a level with {columns_setting(_insert_column(chain, column))}"
+                        f"take it as a level with {take(column)}"
                     )
+                    notes.append((column, said))
                 continue
             gaps = int(((finer.codes >= 0) & (coarser.codes < 0)).sum())
             if lies_in(finer, coarser):
@@ -204,24 +229,26 @@ def _nearly_nested(
             )
             if gaps:
                 why = f"'{coarser.name}' is empty in {gaps:,} rows where '{finer.name}' is not"
-            setting = columns_setting(_insert_column(chain, column))
-            if strays and few and not gaps:
-                notes.append(
+            if strays and is_few and not gaps:
+                said = (
                     f"the column '{column.name}' is not a level of the labels, because of {len(rows):,} "
                     f"row{'s' * (len(rows) != 1)}: {_tell_strays(table, finer, coarser, rows)}. Correct "
-                    f"{'it' if len(rows) == 1 else 'them'}, or take the column as it is with {setting}"
+                    f"{'it' if len(rows) == 1 else 'them'}, or take the column as it is with {take(column)}"
                 )
+                notes.append((column, said))
             elif why:
-                notes.append(
+                said = (
                     f"the column '{column.name}' was not taken as labels: '{finer.name}' nearly nests in "
-                    f"'{coarser.name}', but {why}; to take it, set {setting}"
+                    f"'{coarser.name}', but {why}; to take it, set "
+                    f"{columns_setting(_insert_columns(chain, [column]))}"
                 )
+                notes.append((column, said))
     return notes
 
 
-def _insert_column(chain: list[LabelCandidate], column: LabelCandidate) -> list[str]:
-    """The names of the depths that are taken, and of a further one among them, coarse to fine."""
-    return [each.name for each in sorted([*chain, column], key=lambda each: len(each.texts))]
+def _insert_columns(chain: list[LabelCandidate], columns: Sequence[LabelCandidate]) -> list[str]:
+    """The names of the depths that are taken, and of further ones among them, coarse to fine."""
+    return [each.name for each in sorted([*chain, *columns], key=lambda each: len(each.texts))]
 
 
 def _like_groups(base: LabelCandidate, columns: list[LabelCandidate]) -> list[str]:

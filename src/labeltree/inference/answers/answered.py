@@ -15,7 +15,7 @@ from labeltree.counted_nouns import say_count
 from labeltree.data.given_columns import GivenColumns, plain_value
 from labeltree.decisions.answers import Answers, answer_scores
 from labeltree.decisions.drift import Drift
-from labeltree.decisions.evidence_for_answers import Step
+from labeltree.decisions.evidence_for_answers import DISTANCES, Step
 from labeltree.inference.answers.answer_table import AnswerTable, list_free_names
 from labeltree.inference.answers.answers_html import MOST_SHOWN, html_answers
 from labeltree.inference.answers.format_answers import answer_cells, answer_rows, show_rows, skipped_row
@@ -59,6 +59,7 @@ class Answered:
         one_each: Whether no row of that table has several samples.
         seen: (n,) bool, True where the sample (of a group, one of its samples) is of training or calibration,
             so that its answer measures nothing; None if that was not looked up.
+        geometry: Of the embeddings between which `why` has distances.
     """
 
     samples: list[str]
@@ -79,6 +80,7 @@ class Answered:
     given: GivenColumns | None = None
     one_each: bool = True
     seen: Tensor | None = None
+    geometry: str = "sphere"
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -117,6 +119,7 @@ class Answered:
                 for name, s in zip(self._read(), self.why, strict=True)
             ]
             shown += "\n" + "\n".join(blocks) + "\n"
+            shown += f"at: the distance between embeddings, {DISTANCES[self.geometry]}\n"
         return shown
 
     def save(self, path: str | Path, form: AnswerFormat) -> None:

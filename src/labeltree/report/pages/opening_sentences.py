@@ -120,5 +120,7 @@ def _beside(
             f"{named}, {abs(gain):.1f} points {'less' if gain > 0 else 'more'}: too few to tell from chance"
         )
     bounds = f"[{format_points(difference.low)}, {format_points(difference.high)}]"
+    if difference.corrected:
+        bounds += f" ({difference.corrected}, corrected)"
     words = {"chance": by_chance, "better": less, "worse": more}
     return f"{words[difference.says]} {bounds}"

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from labeltree.atomic import write_text
+from labeltree.decisions.evidence_for_answers import DISTANCES
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, choose_samples, read
 from labeltree.evaluation.chosen_samples import stratified_subsample
@@ -25,7 +26,7 @@ from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.svg import legend_mark
 from labeltree.report.charts.training_curves import history_groups, trained_with
 from labeltree.report.charts.tree_colours import TreeColours
-from labeltree.report.compare_answers import Differences, answer_differences
+from labeltree.report.compare_answers import Differences, answer_differences, raw_is_better
 from labeltree.report.next_steps import NextStep
 from labeltree.report.pages.first_screen import (
     group_word,
@@ -84,6 +85,7 @@ def render_report(
     visible: Tensor | None = None,
     title: str = "How well the embeddings follow the tree",
     history: Sequence[Mapping[str, float]] | None = None,
+    validated_among: str | None = None,
     recipe: Mapping[str, Any] | None = None,
     group_column: str | None = None,
     trained: Sequence[Mapping[str, Any]] | None = None,
@@ -106,6 +108,8 @@ def render_report(
         visible: `(n,)` bool, the rows of the table whose images and texts can be had; None = all.
         title: Of the page.
         history: a row for each epoch, from `RunFolder.read_history`.
+        validated_among: What validation samples were searched for among, see
+            `DataSummary`; None = the others of them.
         recipe: The settings of the run, nested or flat.
         group_column: The column of a table that its groups come from; None: that of the recipe.
         trained: The versions and devices of each part of the training, from `RunFolder.read_versions`.
@@ -181,6 +185,7 @@ def render_report(
         questions=questions,
         promise=promise_panel(result, samples),
         verdict=evaluation_verdict(result, samples, differences),
+        advice=raw_is_better(result, differences) if recipe is not None else "",
         sentences=further_sentences(result, samples, differences),
         steps=steps,
         tiles=tiles(result),
@@ -232,6 +237,8 @@ def render_report(
         search_style="pictures" if images is not None else "words texts" if texts is not None else "words",
         history=history_groups(history) if history else [],
         epochs=len(history or []),
+        validated_among=validated_among,
+        evidence_measure=DISTANCES[embeddings.representation.geometry],
         notes=result.notes,
         counts=result.counts,
         settings=list(_flat(result.to_dict()["settings"])),

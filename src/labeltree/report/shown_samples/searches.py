@@ -55,7 +55,7 @@ def choose_searches(
 
     Classes are taken at equal steps in the order of the tree. For each, up to 40 of its samples are queries.
     The one shown has the median mean dissimilarity of its results; for the third of the classes with the
-    worst results, it is the worst query. Nothing is random.
+    worst results, it is the worst query, unless it finds all that are alike. Nothing is random.
 
     Args:
         reading: The representation that is searched.
@@ -129,11 +129,13 @@ def _search(
         apart = taxonomy.lca_height_dissimilarity(nodes[queries[i]], nodes[results])
         if len(results):
             hits.append(Search(query, results, apart, int(alike[i].sum())))
-    return sorted(hits, key=lambda search: (_badness(search), search.query))
+    return sorted(hits, key=lambda s: (_badness(s), float(s.dissimilarity.mean()), s.query))
 
 
 def _badness(search: Search) -> float:
-    return float(search.dissimilarity.mean())
+    """How far off the results are on average; 0 if all that are alike are among them."""
+    alike, possible = int((search.dissimilarity == 0).sum()), min(search.alike_exist, len(search.results))
+    return 0.0 if 0 < possible <= alike else float(search.dissimilarity.mean())
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from labeltree.errors import OtherSettingsError, RunError
 from labeltree.models import as_pinned
 from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
-from labeltree.runs import ModelDescription, RunFolder
+from labeltree.runs import ModelDescription, RunFolder, SampleRecord
 from labeltree.training.callbacks.divergence import RECOVERY_SETTINGS, change_recipe, has_diverged
 from labeltree.training.choosing.choose_encoder import AUTO_ENCODER
 from labeltree.training.choosing.choose_objective import with_defaults
@@ -29,6 +29,7 @@ from labeltree.training.records.same_samples import (
     check_labels,
     check_samples,
     record_samples,
+    recorded_samples,
 )
 from labeltree.training.registry import AUTO_OBJECTIVE, list_objectives
 from labeltree.training.resolution import resolve_recipe
@@ -45,6 +46,7 @@ __all__ = [
     "check_settings",
     "description_of",
     "is_first_rank",
+    "open_recorded",
     "open_samples",
     "recorded_images",
     "run_corrections",
@@ -157,6 +159,48 @@ def open_samples(
                 raise
             return open_samples(folder, known, recipe, progress, verify=True)
     return data, source
+
+
+def open_recorded(
+    folder: RunFolder,
+    recipe: Recipe,
+    record: SampleRecord,
+    progress: Progress | None = None,
+    *,
+    verify: bool = False,
+) -> Source:
+    """Open the samples of a run that has ended, as they are recorded; what was added since is left out.
+
+    Args:
+        folder: The run folder.
+        recipe: The recipe of the run.
+        record: The samples to open.
+        progress: Callback that reports progress.
+        verify: Read all files again and ignore the cache. This is always done before an error reports changed
+            samples, since the cache may be wrong.
+
+    Raises:
+        RunError: If a sample is missing or has changed.
+    """
+    images = recorded_images(folder)
+    if images is None and record.image_shape is not None:  # of a run before runs described their model
+        images = ImageInput(record.image_shape[0], record.image_shape[1])
+    data = open_recipe_data(recipe, progress, images=images, verify=verify)
+    corrections = run_corrections(folder, recipe)
+    if record.has_contents:
+        if corrections is not None:
+            (data,) = corrections.apply(data)
+        try:
+            return recorded_samples(folder, recipe, record, data)
+        except ContentChangedError:
+            if verify:
+                raise
+        return open_recorded(folder, recipe, record, progress, verify=True)
+    source = split_by_recipe(recipe, data)
+    if corrections is not None:
+        data, source = corrections.apply(data, source)
+    check_samples(folder, recipe, data, source)
+    return source
 
 
 def recorded_images(folder: RunFolder) -> ImageInput | None:

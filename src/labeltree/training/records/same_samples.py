@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.data.former_names import name_as_before, name_by_rows
-from labeltree.errors import RunError
+from labeltree.errors import RunError, typed
 from labeltree.runs import RunFolder, SampleRecord
 from labeltree.runs.sample_record import Changes
 from labeltree.taxonomy import Taxonomy
@@ -68,7 +70,7 @@ def check_samples(folder: RunFolder, recipe: Recipe, data: Source, source: Sourc
     if source.taxonomy != taxonomy:
         raise RunError(
             f"the taxonomy of '{recipe.data}' is no longer that of the run in '{folder.path}'"
-            f"{_other_nodes(taxonomy, source.taxonomy)}; {_REMEDY}"
+            f"{_other_nodes(taxonomy, source.taxonomy)}; {_remedy(folder, recipe)}"
         )
     record = folder.load_samples()
     if not record.has_contents:
@@ -112,15 +114,19 @@ def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, da
     data, present, changes = _name_as_recorded(data, present, record, taxonomy, whole=False)
     if changes:
         raise _changed_error(folder, recipe, changes)
-    if len(data) != record.num_data:
+    if new := len(data) - record.num_data:
         _log.warning(
-            "'%s' had %d samples when the run in '%s' began and has %d now; the run keeps its own samples "
-            "and splits, without the others",
+            "'%s' had %d samples when the run in '%s' began and has %d now%s; the run keeps its own samples "
+            "and splits, without the others. To train on all, name another %s",
             recipe.data,
             record.num_data,
             folder.path,
             len(data),
+            f" ({new} new)" if new > 0 else "",
+            _elsewhere(folder, recipe),
         )
+        now = f"as the data are now, with {len(data):,} samples; the run began with {record.num_data:,}"
+        data = dataclasses.replace(data, notes=tuple(f"{note} ({now})" for note in data.notes))
     labelled = dataclasses.replace(
         data,
         taxonomy=taxonomy,
@@ -153,16 +159,26 @@ def _name_as_recorded(
     return *tries[best], changes[best]
 
 
-_REMEDY = (
-    "put them back as they were, or train on the data as they are now into another --out ('predict', and "
-    "'embed' with --data, work without them)"
-)
+def _remedy(folder: RunFolder, recipe: Recipe) -> str:
+    return (
+        "put them back as they were, or train on the data as they are now into another "
+        f"{_elsewhere(folder, recipe)} ('predict', and 'embed' with --data, work without them)"
+    )
+
+
+def _elsewhere(folder: RunFolder, recipe: Recipe) -> str:
+    """What trains on the data as they are now: a command, unless the run is one of the folds of several."""
+    if recipe.fold is not None:
+        return "--out"
+    place = next(place for n in count(2) if not (place := Path(f"{folder.path}-{n}")).exists())
+    return f"--out: 'labeltree train --config {typed(folder.recipe)} --out {typed(place)}'"
 
 
 def _changed_error(folder: RunFolder, recipe: Recipe, what: Changes | str) -> RunError:
     kind = ContentChangedError if isinstance(what, Changes) and what.has_new_content else RunError
     return kind(
-        f"samples of '{recipe.data}' have changed since the run in '{folder.path}' began: {what}; {_REMEDY}"
+        f"samples of '{recipe.data}' have changed since the run in '{folder.path}' began: {what}; "
+        f"{_remedy(folder, recipe)}"
     )
 
 
