@@ -233,7 +233,7 @@ def _say_type(value: Any) -> str:
 
 
 def _write_frame(value: Any) -> str:
-    """What to do with a data frame where a file is expected; empty for what is none."""
+    """What to do with a data frame where a file is expected; empty for anything else."""
     return f"; {WRITE_IT}" if hasattr(value, "to_parquet") else ""
 
 
