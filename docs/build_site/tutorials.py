@@ -125,7 +125,7 @@ def agrees(shown: str, printed: str) -> bool:
     def shape(text: str) -> str:
         text = re.sub(r"\S*[/✓↑]\S*", "@", text)
         text = re.sub(r"(?<=  )(?:feature-means|prototypes|lda|probe|own)(?=\s)", "@", text)
-        text = re.sub(r"(?<=  )–(?=\s)|[+-]?\d+(?:[.,]\d+)*(?:e-\d+)?", "#", text)
+        text = re.sub(r"(?<=  )–(?=\s)|[+−-]?\d+(?:[.,]\d+)*(?:e-\d+)?", "#", text)
         text = re.sub(r"# @|\b(?:train|val|test)\b(?= +@)", "@", text)
         return " ".join(re.sub(r"-{3,}|[+−]\*?(?= )", "-", text).split())
 
