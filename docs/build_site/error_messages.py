@@ -28,11 +28,12 @@ def messages(root: Path) -> dict[str, list[tuple[str, str, str]]]:
 
 def error_page(root: Path) -> str:
     """What the page says after its introduction."""
-    names = [getattr(errors, name) for name in errors.__all__]
+    public = [getattr(errors, name) for name in errors.__all__]
+    classes = [each for each in public if isinstance(each, type)]
     parts = [
         "\n".join(
             f"- {{py:obj}}`~labeltree.errors.{error.__name__}`: {first_sentence(error.__doc__)}"
-            for error in names
+            for error in classes
         )
     ]
     for room, said in messages(root).items():
