@@ -1,6 +1,6 @@
 # Two commands do everything on a fresh Debian machine that has only Python:
 #   make quickstart   installs, trains on Fashion-MNIST, evaluates, writes runs/quickstart/report.html
-#   make test         installs, checks style, types and import contracts, runs the tests: 8 to 13 minutes on two cores
+#   make test         installs, checks style, types and import contracts, runs the tests: 8 minutes on two free cores
 #   make test-long    runs those that are marked long: sweeps over other people's networks, kills, many rows
 #   make docs         builds the site of the documentation in build/docs/html
 #   make check        the same without the tests that are marked slow: a minute or so on one core
