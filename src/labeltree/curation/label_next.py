@@ -312,15 +312,15 @@ def _reason(probes: DepthProbes, share: Tensor, depth: int, known: int, best: li
     """What is likely of a sample, and why it is asked at this depth."""
     taxonomy = probes.taxonomy
     words = [f"{taxonomy.path_name(node)} ({float(share[node]):.0%})" for node in best]
+    which = "which"
     if float(share[best[0]]) >= _CLEAR:
         said = f"probably {words[0]}"
     elif len(words) > 1:
-        said = f"unsure between {words[0]} and {words[1]}"
+        said, which = f"unsure between {words[0]} and {words[1]}", "of which the first"
     else:
         said = f"perhaps {words[0]}"
     few = int(probes.samples[best[0]])
     if few < 3:
-        which = "of which the first" if said.startswith("unsure") else "which"
         said += f", {which} has {say_count(few, 'labelled sample') if few else 'no labelled sample'}"
     if known > 0:
         said += f"; known so far: {taxonomy.path_name(known)}"

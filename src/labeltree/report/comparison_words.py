@@ -355,11 +355,12 @@ def summary(comparison: Comparison) -> str:
             if name in entry.differences and entry.larger_is_better is not None
         ]
         if len(says) == 1:
-            how = f"{says[0]} than" if says[0] in ("better", "worse") else "different from"
-            is_so = "is" if says[0] in ("better", "worse") else "is not"
-            clauses.append(
-                f"{name} {is_so} significantly {how} {comparison.baseline} in the one metric that is compared"
+            how = (
+                f"is significantly {says[0]} than"
+                if says[0] in _SURE
+                else "is not significantly different from"
             )
+            clauses.append(f"{name} {how} {comparison.baseline} in the one metric that is compared")
         elif says:
             better, worse = says.count("better"), says.count("worse")
             clauses.append(

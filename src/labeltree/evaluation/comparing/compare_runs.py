@@ -160,9 +160,9 @@ def _advise_same_labels(places: Sequence[Path], named: bool) -> str:
     said = "these are not the same samples, or not as labelled. "
     if not named:
         said += (
-            "Without ids, samples are paired by their rows: if these are in another order, write a column "
+            "Without ids, samples are paired by their rows: if these are in another order, write a "
+            "column 'id' into both. "
         )
-        said += "'id' into both. "
     if any(place.is_file() for place in places):
         return f"{said}Give them the same labels, then compare again"
     evaluated = " and ".join(f"'labeltree evaluate {typed(place)} --data FILE.csv'" for place in places)

@@ -170,11 +170,8 @@ class Comparison:
 
     def __repr__(self) -> str:
         """What was compared, and where the numbers are."""
-        methods, metrics = (
-            say_list([repr(name) for name in self.methods]),
-            say_count(len(self.metrics), "metric"),
-        )
-        counted = f"{metrics} on {say_count(self.samples, 'sample')}"
+        methods = say_list([repr(name) for name in self.methods])
+        counted = f"{say_count(len(self.metrics), 'metric')} on {say_count(self.samples, 'sample')}"
         return f"Comparison of {methods}: {counted}; .metric(NAME) has one of them, .to_dict() all"
 
     @property

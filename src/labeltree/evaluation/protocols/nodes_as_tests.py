@@ -245,7 +245,7 @@ class _Cases:
     def of(cls, part: slice, rows: Tensor, given: ClassProbabilities, inputs: Inputs) -> _Cases:
         """Samples as cases."""
         predicted = inputs.judging.in_judge(given.predicted[part])
-        return cls(given.values[part], predicted, inputs.judged_labels(rows[part]), rows[part])
+        return cls(given.values[part], predicted, inputs.judged_labels(rows), rows)
 
     def beside(self, unlabelled: _Cases) -> _Cases:
         """These and samples without a label."""
@@ -335,8 +335,9 @@ def _measure(
     if given.gap:
         notes.append(f"The linear probe stopped up to {given.gap:.1%} (relative) above its minimum.")
     classes = inputs.judging.in_judge(given.classes)
-    rows, ends = torch.cat(parts_of_rows), np.cumsum([0, *map(len, parts_of_rows)]).tolist()
-    every = [_Cases.of(slice(*part), rows, given, inputs) for part in pairwise(ends)]
+    ends = np.cumsum([0, *map(len, parts_of_rows)]).tolist()
+    parts = zip(pairwise(ends), parts_of_rows, strict=True)
+    every = [_Cases.of(slice(*part), rows, given, inputs) for part, rows in parts]
     held, test = samples = every[:2]
     agreed = True
     if options.per != "sample":
