@@ -1,5 +1,6 @@
 """Calibrators are optima and change what they should; calibration by depth equals a slow loop."""
 
+import dataclasses
 import math
 
 import pytest
@@ -10,6 +11,7 @@ from labeltree.decisions import (
     CALIBRATIONS,
     Calibrator,
     ClassNodes,
+    DecisionRule,
     calibration_by_depth,
     expected_calibration_error,
     fit_calibrator,
@@ -309,26 +311,40 @@ def test_nothing_is_defined_where_all_classes_share_one_node(extra: bool) -> Non
         assert math.isnan(calibration_by_depth(of_nodes, labels, classes.taxonomy)[0].error)
 
 
+def summary(rule: DecisionRule) -> str:
+    """What a calibration prints."""
+    assert rule.check is not None
+    columns = {
+        name: {key: [getattr(here, key) for here in depths] for key in ("accuracy", "error")}
+        for name, depths in (("before", rule.check.before), ("after", rule.check.after))
+    }
+    record = {
+        "classifier_choice": {"sentence": ""},
+        "calibration_check": {"sentence": ""},
+        "calibrated_on": "val",
+        "calibration_by_depth": columns,
+    }
+    return calibration_text(rule, record, "Promises rest on something.")
+
+
 def test_a_calibration_shows_why_a_depth_has_no_number() -> None:
     classes = one_branch(True)
     scores, labels = too_sure(classes, 2.0, 300)
-    rule = fit_rule(scores, labels, classes)
-    depths = rule.check.after if rule.check is not None else []
-    columns = {key: [getattr(here, key) for here in depths] for key in ("accuracy", "error")}
-    text = calibration_text(
-        rule,
-        {
-            "classifier_choice": {"sentence": ""},
-            "calibration_check": {"sentence": ""},
-            "calibrated_on": "val",
-            "calibration_by_depth": {"before": columns, "after": columns},
-        },
-        "Promises rest on something.",
-    )
+    text = summary(fit_rule(scores, labels, classes))
     row = next(line for line in text.splitlines() if line.startswith("1 "))
     assert row.split() == ["1", "–", "–", "–", "–"]
     assert "All classes lie at or below 'life'" in text
     assert "at depth 1 are not defined, for nothing can be wrong there" in text
+
+
+def test_what_is_not_applied_is_not_shown_as_done() -> None:
+    classes = CASES[0]
+    scores, labels = too_sure(classes, 2.0, 300)
+    rule = fit_rule(scores, labels, classes)
+    assert rule.check is not None
+    for applied, head in ((True, "before       after"), (False, "before  if applied")):
+        check = dataclasses.replace(rule.check, applied=applied)
+        assert head in summary(dataclasses.replace(rule, check=check))
 
 
 def test_one_class_is_calibrated_by_nothing() -> None:

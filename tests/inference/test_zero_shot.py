@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.models.tiny_checkpoints import OPEN_CLIP, write_open_clip
-from tests.tiny_transformer import write_tiny_transformer
 
 import labeltree as lt
 from labeltree.cli.main import main
@@ -14,6 +12,8 @@ from labeltree.errors import DataError, TaxonomyError
 from labeltree.models.name_space import open_name_space
 from labeltree.options.schema import OptionError
 from labeltree.taxonomy.name_texts import TEXT_TEMPLATE, name_texts
+from tiny_checkpoints import OPEN_CLIP, write_open_clip
+from tiny_transformer import write_tiny_transformer
 
 PATHS = ["animal/small", "animal/dog", "sound/bark", "sound/barking"]
 

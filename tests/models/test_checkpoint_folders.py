@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_checkpoints import MEAN, OPEN_CLIP, SIZE, STD, write_open_clip, write_timm, write_transformers
 
 from labeltree.errors import DataError
 from labeltree.models import (
@@ -24,6 +23,7 @@ from labeltree.models import (
 )
 from labeltree.training.recipe import Recipe
 from labeltree.training.tokens_and_views import open_views
+from tiny_checkpoints import MEAN, OPEN_CLIP, SIZE, STD, write_open_clip, write_timm, write_transformers
 
 pytestmark = pytest.mark.slow
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tiny_checkpoints import write_open_clip, write_timm, write_transformers
 
 import labeltree as lt
 from exported_script import load_exported_script
 from sweeps import some_now
+from tiny_checkpoints import write_open_clip, write_timm, write_transformers
 
 pytestmark = pytest.mark.slow
 

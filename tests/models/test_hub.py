@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 from hub_stand_in import TOKEN, StandIn, serving, use
-from tiny_checkpoints import SIZE, write_open_clip, write_timm, write_transformers
 
 import labeltree as lt
 from labeltree.errors import DataError, LabeltreeError, WriteError
@@ -35,6 +34,7 @@ from labeltree.training.choosing.choose_encoder import IMAGE_ENCODER, SMALL_ENCO
 from labeltree.training.fit import train
 from labeltree.training.read_recipes import parser_of, read_recipe, with_absolute_paths
 from labeltree.training.recipe import Recipe
+from tiny_checkpoints import SIZE, write_open_clip, write_timm, write_transformers
 from tiny_transformer import write_tiny_transformer
 
 pytestmark = pytest.mark.slow

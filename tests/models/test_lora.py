@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_checkpoints import OPEN_CLIP, SIZE, write_open_clip, write_timm, write_transformers
 from torch import nn
 
 from labeltree.models import Encoder, MomentumEncoder, add_lora, build_encoder, encode_in_chunks, merged_state
+from tiny_checkpoints import OPEN_CLIP, SIZE, write_open_clip, write_timm, write_transformers
 from tiny_transformer import write_tiny_transformer
 
 pytestmark = pytest.mark.slow

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.models.tiny_checkpoints import MEAN, OPEN_CLIP, SIZE, STD, write_open_clip, write_transformers
-from tests.tiny_transformer import WORDS, write_tiny_transformer
 from torch.nn.functional import normalize
 
 from labeltree.errors import DataError
 from labeltree.models.name_space import NameSpace, open_name_space
+from tiny_checkpoints import MEAN, OPEN_CLIP, SIZE, STD, write_open_clip, write_transformers
+from tiny_transformer import WORDS, write_tiny_transformer
 
 TEXTS = ["a small dog", "dogs", "a dog barking. " * 20]
 CLIP = OPEN_CLIP | {

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tiny_checkpoints import MEAN, SIZE, STD, write_open_clip, write_transformers
 
 from labeltree.data.images.decode import decode
 from labeltree.models import usual_images
 from labeltree.preprocessing import ImageInput, Preprocessing
+from tiny_checkpoints import MEAN, SIZE, STD, write_open_clip, write_transformers
 
 SHAPES = [(96, 64), (64, 96), (71, 71), (301, 40), (30, 31)]
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_checkpoints import MEAN, SIZE, STD, write_open_clip, write_timm, write_transformers
 
 import labeltree as lt
 from forked import run_forked
@@ -23,6 +22,7 @@ from labeltree.training.fit import train
 from labeltree.training.read_recipes import parser_of, with_absolute_paths
 from labeltree.training.recipe import Recipe
 from sweeps import long_unless
+from tiny_checkpoints import MEAN, SIZE, STD, write_open_clip, write_timm, write_transformers
 from tiny_transformer import write_tiny_transformer
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,8 @@ import torch
 from PIL import Image
 
 from labeltree.data.images import image_files
-from labeltree.report.next_steps import steps_after_run
+from labeltree.options.evaluation import EvaluateOptions
+from labeltree.report.next_steps import predict_step, steps_after_run
 from labeltree.taxonomy import Taxonomy
 
 TREE = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b",)])
@@ -22,7 +23,7 @@ def steps_of(nodes: list[int], files: list[str] | None = None) -> dict[str, str]
     run: Any = SimpleNamespace(
         source=source, taxonomy=TREE, network=SimpleNamespace(image_shape=shape), recipe=None
     )
-    return {step.command: step.purpose for step in steps_after_run(run, "runs/r")}
+    return {step.command: step.purpose for step in steps_after_run(run, EvaluateOptions("runs/r"))}
 
 
 def test_samples_without_a_finest_label_are_counted_in_words() -> None:
@@ -41,3 +42,10 @@ def test_few_pictures_are_looked_at(tmp_path: Any, monkeypatch: Any) -> None:
     steps = steps_of([1] * 500, [str(tmp_path / "a.png")] * 500)
     assert any("--image_size 64" in command for command in steps)
     assert 0 < len(read) <= 50
+
+
+def test_new_samples_are_answered_on_the_version_that_was_measured() -> None:
+    assert predict_step(EvaluateOptions("runs/r")).command == "labeltree predict runs/r SAMPLES"
+    newer = EvaluateOptions("runs/r", "new tree.obo", mapping="map.yaml")
+    said = 'labeltree predict runs/r SAMPLES --taxonomy "new tree.obo" --mapping map.yaml'
+    assert predict_step(newer).command == said

@@ -100,7 +100,9 @@ def test_what_training_added_has_the_sign_of_its_interval() -> None:
     assert ends is not None
     points, low, high = map(float, ends.groups())
     assert 0 < low <= points <= high
-    ends = re.fullmatch(rf"Training cost (.*) {interval}\)\.", lost.replace("−", "-"))
+    ends = re.fullmatch(
+        rf"Training cost (.*) {interval}; compared with the untrained encoder\)\.", lost.replace("−", "-")
+    )
     assert ends is not None
     assert float(ends[2]) <= -float(ends[1]) <= float(ends[3]) < 0
     assert said(good, good).startswith("Training added no right answers (100.0")

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.taxonomy.test_forms_by_content import PLACES, paths, read
+from test_forms_by_content import PLACES, paths, read
 
 from labeltree.errors import TaxonomyError
 

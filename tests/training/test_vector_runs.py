@@ -17,6 +17,7 @@ from labeltree.errors import DataError
 from labeltree.inference.load_run import load_run
 from labeltree.inference.run_embeddings import run_tables
 from labeltree.models import VectorEncoder
+from labeltree.runs import EmbeddingTable
 from labeltree.serving.app import create_app
 from labeltree.serving.engine import Engine
 from labeltree.serving.service_settings import ServiceSettings
@@ -108,6 +109,14 @@ def test_answers_are_the_same_in_every_way(run, others, folder):
     assert len(model.predict(vectors[0]).answers) == 1
     labelled = model.predict(data=others, labelled=True)
     assert (labelled.answers.nodes == labelled.labels).double().mean() > 0.7
+
+
+def test_a_table_of_embeddings_has_the_ids(run, tmp_path):
+    for name, others in (("own", []), ("new", ["--data", write(tmp_path / "n.npz", 8, 4, id=np.arange(8))])):
+        assert main(["embed", str(run), "--out", str(tmp_path / f"{name}.npz"), *map(str, others)]) == 0
+    assert np.load(tmp_path / "own.npz")["ids"][:2].tolist() == ["cell0", "cell1"]
+    assert np.load(tmp_path / "new.npz")["ids"].tolist() == list("01234567")
+    assert EmbeddingTable.load(tmp_path / "new.npz", lt.load(run).taxonomy).names == list("01234567")
 
 
 def test_columns_are_taken_by_name(folder, tmp_path):

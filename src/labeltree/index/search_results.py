@@ -172,7 +172,7 @@ def _table(answer: Answer, taxonomy: Taxonomy) -> str:
         return f"{_short(answer.query)}: no answer: {answer.problem}\n"
     label = ""
     if answer.label >= 0:
-        likely = " (likely, from the results)" if answer.label_from == "results" else ""
+        likely = " (likely, from the results: ✓ = the same)" if answer.label_from == "results" else ""
         label = f"  {taxonomy.path_name(answer.label)}{likely}" if answer.kind != "node" else ""
     texts = answer.hits.rows.get("text", [None] * len(answer.hits))
     lines = [["", "distance", "off", "label", "id", "text" * any(texts), "split", "file"]]

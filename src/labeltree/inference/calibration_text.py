@@ -24,12 +24,14 @@ def calibration_text(rule: DecisionRule, record: Mapping[str, Any], rests_on: st
         rests_on,
     ]
     before, after = (record["calibration_by_depth"][name] for name in ("before", "after"))
-    lines += ["", f"{'depth':<8}{'accuracy':>10}{'error of p before':>20}{'after':>10}{'if perfect':>12}"]
+    check = rule.check
+    tried = "if applied" if check is not None and check.before and not check.applied else "after"
+    lines += ["", f"{'depth':<8}{'accuracy':>10}{'error of p before':>20}{tried:>12}{'if perfect':>12}"]
     chance = after.get("by_chance", [math.nan] * len(after["error"]))  # of versions that did not record it
     columns = after["accuracy"], before["error"], after["error"], chance
     for depth, values in enumerate(zip(*columns, strict=True), 1):
         cells = ["–" if math.isnan(value) else f"{value:.4f}" for value in values]
-        lines.append(f"{depth:<8}{cells[0]:>10}{cells[1]:>20}{cells[2]:>10}{cells[3]:>12}")
+        lines.append(f"{depth:<8}{cells[0]:>10}{cells[1]:>20}{cells[2]:>12}{cells[3]:>12}")
     if isinstance(rule.classes.taxonomy, Taxonomy):
         lines += shared_note(
             rule.classes.nodes, rule.classes.taxonomy, what="accuracy and the error of probabilities"

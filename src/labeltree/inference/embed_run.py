@@ -6,6 +6,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from labeltree.inference.load_run import load_run
 from labeltree.inference.named_samples import open_other
 from labeltree.inference.run_embeddings import embed_source, with_modality
@@ -59,6 +61,8 @@ def embed_run(options: EmbedOptions) -> Embedded:
             modality=options.modality,
             progress=options.progress,
         )
+        if source.files is None and source.names is not None and options.out is not None:
+            table = replace(table, ids=np.array(source.sample_names()))
         replace(table, encoder_digest=run.weights_digest).save(file, source.taxonomy)
         source.taxonomy.save(file.with_suffix(".taxonomy.json"))
     return Embedded(table, file)

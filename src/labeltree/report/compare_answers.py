@@ -126,15 +126,16 @@ def added_by_training(
         said = _features_alone(result.main, ours if shares else None)
         return " ".join(filter(None, [said, _search_before(result.main, result.methods[name])]))
     gain = ours - theirs
-    brackets = [f"{percent(ours)} right, {percent(theirs)} by the {name}"] if shares else []
+    beside = (
+        f"{percent(ours)} right, {percent(theirs)} by the {name}" if shares else f"compared with the {name}"
+    )
     differences = answer_differences(result) if differences is None else differences
     difference = differences.get(name)
     if difference is None or difference.says == "few":
-        beside = f" ({brackets[0]})" if brackets else ""
         if gain == 0:
-            return f"Training added no right answers{beside}."
-        return f"Training changed the right answers by {format_points(gain)} points{beside}."
-    bounds = "; ".join([difference.bounds, *brackets])
+            return f"Training added no right answers ({beside})."
+        return f"Training changed the right answers by {format_points(gain)} points ({beside})."
+    bounds = f"{difference.bounds}; {beside}"
     if difference.says == "chance":
         return (
             "Training added no right answers that can be told from chance: "

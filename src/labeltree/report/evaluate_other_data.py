@@ -136,7 +136,7 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
         trained_by_epochs=by_epochs,
         remarks=[remark],
         source=source,
-        steps=[predict_step(options.place)],
+        steps=[predict_step(options)],
         shown={
             "visible": torch.arange(len(table)) < len(theirs),
             "recipe": run.recipe.to_dict(),

@@ -148,7 +148,7 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
         label_remarks=_label_remarks(folder, run, options, other),
         measured_on=None if other is None else other.digest,
         source=run.source,
-        steps=steps_after_run(run, options.place),
+        steps=steps_after_run(run, options),
         shown={
             "history": folder.read_history(),
             "validated_among": folder.read_summary().get("searched"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from labeltree.data.images.image_files import look_at_files
 from labeltree.errors import typed
 from labeltree.inference.load_run import TrainedRun
+from labeltree.options.evaluation import EvaluateOptions
 
 __all__ = ["NextStep", "compare_step", "predict_step", "steps_after_run", "steps_text", "suspects_step"]
 
@@ -25,13 +26,14 @@ class NextStep:
     purpose: str
 
 
-def steps_after_run(run: TrainedRun, place: str | Path) -> list[NextStep]:
+def steps_after_run(run: TrainedRun, options: EvaluateOptions) -> list[NextStep]:
     """What fits a run: its labels, samples without a finest label, larger pictures, new samples.
 
     Args:
         run: The run.
-        place: Its folder, as it was named.
+        options: Its folder, as it was named, and the version of the taxonomy.
     """
+    place = options.place
     folder = typed(place)
     source, taxonomy = run.source, run.taxonomy
     steps = [suspects_step(folder)]
@@ -41,7 +43,7 @@ def steps_after_run(run: TrainedRun, place: str | Path) -> list[NextStep]:
         if coarse == 1:
             purpose = "the sample without a finest label"
         steps.append(NextStep(f"labeltree label-next {folder}", purpose))
-    return [*steps, *_larger_pictures(run, place), predict_step(place)]
+    return [*steps, *_larger_pictures(run, place), predict_step(options)]
 
 
 def suspects_step(words: str) -> NextStep:
@@ -49,9 +51,11 @@ def suspects_step(words: str) -> NextStep:
     return NextStep(f"labeltree suspects {words}", "labels that look wrong")
 
 
-def predict_step(place: str | Path) -> NextStep:
-    """To answer for new samples with a run."""
-    return NextStep(f"labeltree predict {typed(place)} SAMPLES", "answers for new samples")
+def predict_step(options: EvaluateOptions) -> NextStep:
+    """To answer for new samples with a run, on the version of the taxonomy that it was evaluated on."""
+    version = {"taxonomy": options.taxonomy, "mapping": options.mapping}
+    words = "".join(f" --{name} {typed(file)}" for name, file in version.items() if file is not None)
+    return NextStep(f"labeltree predict {typed(options.place)} SAMPLES{words}", "answers for new samples")
 
 
 def compare_step(place: str | Path) -> NextStep:
