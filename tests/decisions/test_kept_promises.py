@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from scipy.stats import beta
+from scipy.stats import beta, betabinom
 
 from labeltree.decisions import Promise, holds_truth
 from labeltree.decisions.kept_promises import (
@@ -53,6 +53,24 @@ def test_only_what_the_samples_support_is_called_kept() -> None:
         assert say_kept(True, 0.9, share, low) == "not clearly below it"
     assert say_kept(True, 0.99, 1.0, 0.97) == "not clearly below it"
     assert say_kept(True, 0.95, 0.94, 0.92, beyond="above") == "not clearly above it"
+
+
+@pytest.mark.parametrize("promised", [0.8, 0.9, 0.95, 0.99])
+def test_of_kept_promises_one_in_twenty_at_most_is_called_not_kept(promised: float) -> None:
+    """The exact chance, summed over what may come out; known samples called unknown are judged alike."""
+    for calibrated in (20, 50, 100, 500, 2000):
+        beyond = math.floor((1 - promised) * (calibrated + 1) + 1e-9)  # so many held-out ones lie beyond
+        if not beyond:
+            continue
+        for tested in (20, 30, 100, 300, 1000):
+            misses = np.arange(tested + 1)
+            chance = betabinom.pmf(misses, tested, beyond, calibrated + 1 - beyond)
+            ends = 1 - np.append(beta.ppf(0.025, misses[1:], tested - misses[1:] + 1)[::-1], 0.0)[::-1]
+            kept = [
+                is_kept(promised, 1 - missed / tested, high, calibrated, samples=tested)
+                for missed, high in zip(misses.tolist(), ends.tolist(), strict=True)
+            ]
+            assert chance[np.logical_not(kept)].sum() <= 0.05, (calibrated, tested)
 
 
 def test_shares_of_groups_equal_a_loop() -> None:
