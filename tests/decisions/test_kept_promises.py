@@ -195,6 +195,13 @@ def test_coverage_is_not_broken_down_by_numbers_within_groups() -> None:
     assert parts_by(lesion, np.full(len(lesion), ""))[1] == (), "nothing says who belongs together"
 
 
+def test_two_samples_of_a_patient_are_numbered_and_two_words_number_nothing() -> None:
+    patients = np.repeat(np.arange(30), 2)
+    assert parts_by([1, 2] * 30, patients) == ([], ("it",))
+    assert parts_by(["mole 1", "mole 2"] * 30, patients) == ([], ("it",))
+    assert parts_by(["mole 1", "spot 2"] * 30, patients) == (["it = mole 1", "it = spot 2"], ())
+
+
 def test_without_labels_or_groups() -> None:
     answers, table = two_sites()
     assert measure_coverage(answers, table, torch.zeros(len(table)).bool(), TREE, Promise(0.9), 50) is None

@@ -12,7 +12,9 @@ import pytest
 
 import labeltree as lt
 from labeltree.cli.main import main
+from labeltree.decisions.evidence_for_answers import Neighbour, Step
 from labeltree.errors import RunError
+from labeltree.inference.explain import explain_text
 from labeltree.inference.predict import Request, answer_with
 from labeltree.options.answer_options import AnswerOptions
 from labeltree.runs import EmbeddingTable, RunFolder
@@ -105,3 +107,17 @@ def test_steps_lead_to_an_answer_that_was_chosen_by_its_cost(home: Path, tmp_pat
     for steps in found.why:
         assert [tree.path_name(step.node) for step in steps] == ["plant", "plant/fern"]
         assert all(step.taken for step in steps)
+
+
+def test_steps_are_read_line_by_line() -> None:
+    tree = lt.Taxonomy.from_paths(["a/b", "c"])
+    near, other = Neighbour(2, 0.25, "b.png", 0), Neighbour(3, 0.5, None, 1)
+    steps = [Step(1, 0.9, True, near, other), Step(2, 0.4, False, near, None)]
+    assert explain_text(steps, tree).splitlines() == [
+        "    a  p 0.900",
+        "        for     b.png, a/b, at 0.250",
+        "        against c, at 0.500",
+        "    a/b  p 0.400  (not taken)",
+        "        for     b.png, a/b, at 0.250",
+        "        against no training sample",
+    ]

@@ -281,6 +281,14 @@ def samples(seed: int) -> tuple[lt.Taxonomy, torch.Tensor, torch.Tensor, torch.T
     return tree, torch.from_numpy(vectors), torch.from_numpy(nodes), torch.from_numpy(groups)
 
 
+@pytest.mark.slow
+def test_encoders_of_other_weights_are_not_merged(image_folder: Path, tmp_path: Path) -> None:
+    settings = {"image_size": 28, "encoder": "small-conv", "trainable": "head", "val": 0.2}
+    runs = [solve(image_folder, tmp_path / f"site{seed}", seed=seed, **settings) for seed in (0, 1)]
+    with pytest.raises(RunError, match="have other weights"):
+        lt.merge(runs, out=tmp_path / "all")
+
+
 def assert_same_head(head: TreeRidge, other: TreeRidge) -> None:
     assert torch.equal(head.classes, other.classes)
     assert torch.equal(head.moments.labels, other.moments.labels)

@@ -107,3 +107,17 @@ def test_the_drawing_names_what_it_shows() -> None:
         assert name in page.text
     edges = [a for tag, a in page.tags if a.get("class") == "edge"]
     assert len(edges) == len(disk.nodes) - 1
+
+
+def test_few_names_are_written_and_none_of_the_root() -> None:
+    wide = Taxonomy.from_paths([(f"n{place}",) for place in range(60)])
+    turns = np.linspace(0, 2 * math.pi, 61)
+    places = 0.95 * np.stack([np.cos(turns), np.sin(turns)], 1)
+    places[0] = 0
+    disk = Disk(list(range(61)), places, torch.tensor([1]), places[:1], math.nan, 0)
+    drawing = str(
+        draw_disk(disk, wide, TreeColours(wide, torch.arange(1, 61)), NodeNames(wide), title="wide")
+    )
+    names = re.findall(r'class="halo[^>]*>([^<]*)<', drawing)
+    assert len(names) == 36
+    assert set(names) <= set(wide.names[1:])

@@ -169,15 +169,12 @@ def _write_run(decider: Decider, folder: Path, with_reference: bool) -> None:
 
 
 def _copy_config(config: Path, target: Path) -> None:
-    for file in sorted(config.rglob("*")):
+    for file in sorted(file for file in config.rglob("*") if file.is_file()):
         place = target / file.relative_to(config)
-        if file.is_dir():
-            place.mkdir(parents=True, exist_ok=True)
-        elif file.suffix == ".json":
-            place.parent.mkdir(parents=True, exist_ok=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix == ".json":
             place.write_text(public_json(file.read_text("utf-8")), "utf-8")
         else:
-            place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, place)
 
 
