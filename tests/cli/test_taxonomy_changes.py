@@ -129,6 +129,18 @@ def test_what_a_person_wrote_is_kept(folder: Path, capsys: pytest.CaptureFixture
     assert run("map", "old.json", "new.yaml", "--out", "c.yaml", "--replace") == 0
 
 
+def test_a_mapping_of_other_versions_is_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("map", "old.json", "new.yaml", "--out", "c.yaml") == 0
+    mapping = Path("c.yaml").read_text("utf-8")
+    Taxonomy.from_paths(["bird/Blue Tit", "bird/blue-tit"]).save("twice.yaml")
+    for words in (("review", "twice.yaml"), ("map", "twice.yaml", "new.yaml")):
+        capsys.readouterr()
+        assert run(*words, "--out", "c.yaml") == 2
+        assert "'c.yaml' says what became of release 2023" in capsys.readouterr().err
+        assert Path("c.yaml").read_text("utf-8") == mapping
+    assert run("review", "twice.yaml", "--out", "c.yaml", "--replace") == 0
+
+
 def test_compose(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("map", "old.json", "new.yaml", "--accept", "--out", "first.yaml") == 0
     Path("second.yaml").write_text(

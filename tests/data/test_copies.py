@@ -59,6 +59,39 @@ def test_copies_join_groups_that_are_given(tmp_path: Path) -> None:
     assert len(source.groups[together].unique()) == 1
 
 
+def test_the_groups_that_copies_join_are_named(tmp_path: Path) -> None:
+    plain = open_folder(photos(tmp_path, 0), image_size=8)
+    patients = torch.arange(24) // 3
+    digests = np.random.default_rng(0).integers(1, 255, (24, 16), dtype=np.uint8)
+    digests[3] = digests[0]
+    given = replace(
+        plain, groups=patients, group_names=np.array([f"P{p}" for p in patients.tolist()]), digests=digests
+    )
+    source = keep_copies_together(given)
+    assert source.groups.unique().tolist() == list(range(7))
+    assert source.notes[-1] == "copies lie in 2 different groups ('P0' and 'P1') and join them to 1"
+
+
+@pytest.mark.parametrize("chain", [False, True])
+def test_copies_do_not_join_most_of_the_samples(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, chain: bool
+) -> None:
+    """An empty vector in every patient, or a copy of each patient's in the next one, leave patients apart."""
+    plain = open_folder(photos(tmp_path, 0), image_size=8)
+    patients = torch.arange(24) // 3
+    digests = np.random.default_rng(0).integers(1, 255, (24, 16), dtype=np.uint8)
+    if chain:
+        digests[3::3] = digests[2:-1:3]
+    else:
+        digests[::3] = digests[0]
+    digests[1] = digests[2]  # within a patient
+    with caplog.at_level(logging.WARNING):
+        source = keep_copies_together(replace(plain, groups=patients, digests=digests))
+    assert source.groups.tolist() == patients.tolist()
+    assert "would be more than half of the samples if they were joined" in caplog.text
+    assert "such copies may lie in several splits" in source.notes[-1]
+
+
 def test_the_data_sets_own_splits_stay_and_copies_across_them_are_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -127,10 +127,10 @@ def map_taxonomies(options: MapOptions) -> VersionDifference:
     """Write what became of each class of a version in another one, to be edited by hand.
 
     Raises:
-        TaxonomyError: If a version cannot be read or is a DAG, or a person has edited the file.
+        TaxonomyError: If a version cannot be read or is a DAG, or the file may not be replaced.
     """
-    check_unedited(options.out, replace=options.replace)
     old, new = open_tree(options.old), open_tree(options.new)
+    check_unedited(options.out, old, replace=options.replace)
     mapping, guesses = _between(options.synonyms, old, new)
     if options.accept:
         mapping = mapping.with_guesses([guess for guess in guesses if not guess.needs_decision])
@@ -188,9 +188,10 @@ def compose_changes(options: ComposeOptions) -> TaxonomyMapping:
     Raises:
         TaxonomyError: If the changes do not fit, or a person has edited the file that would be written.
     """
-    check_unedited(options.out, replace=options.replace)
     refuse_inputs(options.out, options.first, options.second, options.old)
-    first = _load(options.first, open_tree(options.old))
+    old = open_tree(options.old)
+    check_unedited(options.out, old, replace=options.replace)
+    first = _load(options.first, old)
     joined = first.then(_load(options.second, first.new))
     joined.save(options.out)
     return joined
@@ -223,10 +224,10 @@ def review_taxonomy(options: ReviewOptions) -> ReviewedTaxonomy:
     from labeltree.taxonomy.review_names import review
     from labeltree.taxonomy.versions.mapping_file import write_mapping
 
-    if options.out is not None:
-        check_unedited(options.out, replace=options.replace)
     taxonomy, labels = open_labels(options.taxonomy, column=options.column)
     tree = as_tree(options.taxonomy, taxonomy)
+    if options.out is not None:
+        check_unedited(options.out, tree, replace=options.replace)
     touched = None
     if options.data is not None:
         touched = Touched.of_data(options.data, tree, options.taxonomy)
@@ -374,16 +375,20 @@ def _load(path: Path, old: Taxonomy) -> TaxonomyMapping:
     return mapping
 
 
-def check_unedited(out: Path, *, replace: bool) -> None:
-    """Raise an error if `--out` is a file that a person has written or edited, and not to be replaced."""
+def check_unedited(out: Path, old: Taxonomy, *, replace: bool) -> None:
+    """Raise an error if `--out` is a file that a person has edited, or of another old version, to be kept."""
     from labeltree.errors import TaxonomyError
-    from labeltree.taxonomy.versions.mapping_file import is_edited
+    from labeltree.taxonomy.versions.mapping_file import is_edited, other_version
 
-    if not replace and out.exists() and is_edited(out):
-        raise TaxonomyError(
-            f"'{out}' was written or edited by a person; --replace overwrites it, --out FILE names "
-            "another file"
-        )
+    if replace or not out.exists():
+        return
+    why = ""
+    if is_edited(out):
+        why = "was written or edited by a person"
+    elif (other := other_version(out, "old", old)) is not None:
+        why = f"says what became of {other}"
+    if why:
+        raise TaxonomyError(f"'{out}' {why}; --replace overwrites it, --out FILE names another file")
 
 
 class Touched:

@@ -11,6 +11,7 @@ import numpy as np
 from labeltree.data.source import Source
 from labeltree.lazy import torch
 from labeltree.split_names import SPLITS
+from labeltree.taxonomy.naming import some
 
 __all__ = ["connected_groups", "keep_copies_together"]
 
@@ -22,7 +23,8 @@ def keep_copies_together(source: Source) -> Source:
     """The samples with groups of those whose files have equal bytes, joined with the groups that they have.
 
     The data set's own splits may divide copies. Such copies stay apart, and a warning counts them. So do
-    copies of a file that is more than half of the samples: they could not be divided.
+    copies of a file that is more than half of the samples, and copies in different groups that would join
+    more than half of the samples: they could not be divided.
     """
     if source.digests is None or getattr(source.store, "unchecked", None) or not len(source):
         return source
@@ -48,12 +50,44 @@ def keep_copies_together(source: Source) -> Source:
     if (together >= 0).any():
         are = "sample is a copy of another" if copies == 1 else "samples are copies of others"
         notes.append(f"{copies:,} {are} ({equal}): copies are one group, and stay in one split")
-    groups = connected_groups(together, *([] if source.groups is None else [source.groups.numpy()]))
+    groups = connected_groups(together) if source.groups is None else None
+    if source.groups is not None:
+        groups, told = _join_groups(source, together, equal)
+        notes += told
     return dataclasses.replace(
         source,
         groups=source.groups if groups is None else torch.from_numpy(groups),
         notes=(*source.notes, *notes),
     )
+
+
+def _join_groups(source: Source, together: Array, equal: str) -> tuple[Array | None, list[str]]:
+    """The given groups, joined by copies in several of them unless that would leave no split, and notes."""
+    assert source.groups is not None
+    given = source.groups.numpy()
+    groups = connected_groups(together, given)
+    shared = np.flatnonzero((together >= 0) & (given >= 0))
+    pairs = np.unique(np.stack([together[shared], given[shared]]), axis=1)
+    contents, places = np.unique(pairs[0], return_counts=True)
+    across = np.isin(together, contents[places > 1])
+    if groups is None or not across.any():
+        return groups, []
+    kept = np.unique(given[across & (given >= 0)])
+    which = ""
+    if source.group_names is not None:
+        named = dict(zip(given.tolist(), np.asarray(source.group_names).tolist(), strict=True))
+        which = f" ({some([str(named[group]) for group in kept.tolist()], 3)})"
+    half = len(source) / 2
+    if max(np.bincount(groups[groups >= 0])) <= half or max(np.bincount(given[given >= 0])) > half:
+        count = len(np.unique(groups[across & (given >= 0)]))
+        return groups, [f"copies lie in {len(kept):,} different groups{which} and join them to {count:,}"]
+    told = (
+        f"{int(across.sum()):,} samples are {equal} in {len(kept):,} different groups{which}, which would be "
+        "more than half of the samples if they were joined: they are not, so such copies may lie in several "
+        "splits"
+    )
+    _log.warning("%s", told)
+    return connected_groups(np.where(across, -1, together), given), [told]
 
 
 def _find_divided(source: Source, content: Array, copied: Array, equal: str) -> tuple[Array, str]:

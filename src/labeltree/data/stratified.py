@@ -162,7 +162,10 @@ def make_folds(
     count = int(whole.max(initial=-1)) + 1
     if count < folds:
         what = "sample(s)" if count == n else f"group(s) of {n} samples"
-        raise DataError(f"{count} {what} cannot make {folds} folds; ask for at most {count}")
+        remedy = f"ask for at most {count}" if count > 1 else "two are the least"
+        if count < n:
+            remedy += ", or group the samples otherwise (table.group_column)"
+        raise DataError(f"{count} {what} cannot make {folds} folds; {remedy}")
     if count == n:
         # for balancing, missing labels count as one extra label
         labels = np.where(nodes.numpy() < 0, taxonomy.num_nodes, nodes.numpy())

@@ -113,7 +113,7 @@ def review_hint(tree: Taxonomy, place: str | os.PathLike[str]) -> str | None:
     more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
     return (
         f"likely one class each, by their spelling: {', '.join(pairs)}{more}; 'labeltree taxonomy review "
-        f"{typed(place)} --out changes.yaml' proposes what to merge"
+        f"{typed(place)} --out duplicates.yaml' proposes what to merge"
     )
 
 

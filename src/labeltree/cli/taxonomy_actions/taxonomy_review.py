@@ -42,7 +42,7 @@ def run_review(options: ReviewOptions) -> None:
         print(f"  labeltree taxonomy apply {typed(options.out)} {given} --out NEW.json")
         print("and review NEW.json: once these are carried out, there may be more to propose")
     elif done.review.findings:
-        print("--out changes.yaml writes them down, to be accepted one by one")
+        print("--out duplicates.yaml writes them down, to be accepted one by one")
 
 
 def _print(issues: Review, tree: Taxonomy, samples: list[int] | None) -> None:

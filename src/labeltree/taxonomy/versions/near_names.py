@@ -12,6 +12,8 @@ __all__ = ["near_pairs", "plain_key"]
 _SIGNS = frozenset("+-#<>=*%!")
 _NO_LETTERS = re.compile(r"[^a-z0-9]+")
 _SHORTEST = 5  # letters; in shorter names one letter makes another word
+_SHORTEST_WORD = 3  # as in `B cell` and `T cell`, `type I` and `type II`
+_ROMAN = re.compile("[ivxlcdm]+")
 _MOST_ALIKE = 50  # with more names that differ at one place, such as codes, none is another's misspelling
 
 
@@ -42,8 +44,9 @@ def near_pairs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Pairs of positions of names that differ by one letter inserted, left out, replaced, or two swapped.
 
     Case does not count. Left out are short names, names whose first letters differ (`typical`,
-    `atypical`), names that differ within a word that has a digit, such as a code, and names of which more
-    than 50 differ at one place. The search takes time in proportion to the letters of all names.
+    `atypical`), names that differ within a word of one or two letters, a Roman numeral, or a word that has a
+    digit, such as a code, and names of which more than 50 differ at one place. The search takes time in
+    proportion to the letters of all names.
 
     Args:
         names: n names.
@@ -54,6 +57,8 @@ def near_pairs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
     Example:
         >>> list(near_pairs(["sparrow", "Sparow", "spqrrow", "sparrow hawk", "class 1", "class 2"]))
         [(0, 1), (0, 2)]
+        >>> list(near_pairs(["type I cell", "type II cell", "type III cell", "grey B cell", "grey T cell"]))
+        []
     """
     plain = [name.casefold() for name in names]
     by_shorter: dict[str, list[int]] = {}
@@ -80,10 +85,12 @@ def _one_apart(first: str, second: str) -> bool:
         start = min(len(first), len(second))
     if not start:
         return False
-    ends = (first[start:], second[start:])
-    if any(c.isdigit() for name in (first, second) for c in _word_at(name, start)):
+    a, b = first[start:], second[start:]
+    words = _word_at(first, start), _word_at(second, start)
+    if any(c.isdigit() for word in words for c in word) or min(map(len, words)) < _SHORTEST_WORD:
         return False
-    (a, b) = ends
+    if all(_ROMAN.fullmatch(word) for word in words):
+        return False
     return a[1:] == b or a == b[1:] or a[1:] == b[1:] or (a[:2] == b[:2][::-1] and a[2:] == b[2:])
 
 
