@@ -52,6 +52,7 @@ from labeltree.metrics.functional.pool_groups import Aggregation, in_conflict
 from labeltree.runs import EmbeddingTable
 from labeltree.runs.table_file_columns import number_groups
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
+from labeltree.taxonomy.naming import some
 
 __all__ = [
     "CONFLICTING",
@@ -76,6 +77,7 @@ POINT_COUNTS = ("positive and found at the operating point", "negative and clear
 CONFLICTING = "left out of single nodes: labels contradict each other"
 """The number of test groups without a single diagnosis, in the counts of the protocol."""
 
+_DIFFERENT = 0.25  # share of groups with a positive sample that have a negative one, too: not of one thing
 _HELD_OUT = 5  # number of folds, one of which is held out if there are no validation samples
 
 
@@ -94,12 +96,12 @@ class NodeScoresOptions:
         aggregation: How they are combined, see `labeltree.metrics.functional.group_probabilities`.
         questions: Named sets of nodes, each judged as one test: `malignant=skin/melanoma+skin/carcinoma`.
             A case is positive if its label lies at or below one of the nodes (of a group, any label), and is
-            left out if its label is too coarse to tell. Where samples of one group differ in this, as
-            several lesions of a patient do, a group has the score of its most suspicious sample, and is
-            answered so if any of its samples is, also of those without a label; if none is positive and the
-            label of one is missing or too coarse, the group is left out. Else samples are combined. Their
-            scores come first, as
-            `malignant.sensitivity` and so on.
+            left out if its label is too coarse to tell. Where groups are of different things, as a patient
+            with several lesions is, a group has the score of its most suspicious sample, and is answered so
+            if any of its samples is, also of those without a label; if none is positive and the label of one
+            is missing or too coarse, the group is left out. Else samples are combined. Groups count as such
+            if, among those outside the test with a positive sample and several that tell, one in four has a
+            negative one, too. Their scores come first, as `malignant.sensitivity` and so on.
     """
 
     roles: tuple[str, ...] = (ANSWERS,)
@@ -291,7 +293,10 @@ class _Cases:
         kept = ~in_conflict(self.target, groups, judge)
         left_out = len(torch.unique(groups[~kept]))
         if left_out:
-            notes.append(f"{left_out} {name} {per}s have labels that contradict each other: left out.")
+            which = _name_units(inputs.table, per, self.rows[~kept])
+            notes.append(
+                f"{left_out} {name} {per}s have labels that contradict each other: left out ({which})."
+            )
         if not bool(kept.any()):
             raise _NoneAgree(f"no {per} of {name} samples has labels that agree with each other")
         grouped = group_probabilities(self.values[kept], groups[kept], how)
@@ -358,14 +363,10 @@ def _measure(
         question = _Question.of(words, inputs, classes)
         cases = [held, test]
         if options.per != "sample":
-            apart = [
-                question.divides(part.target, inputs.table.units(options.per)[part.rows]) for part in samples
-            ]
-            if several := sum(apart):
-                notes.append(_say_apart(question.name, several, options.per))
+            apart = question.groups_differ(inputs, options.per, samples, notes)
             cases = [
-                (part.beside(unlabelled) if several else part).together(
-                    classes, inputs, options, "", notes, question, apart=several > 0
+                (part.beside(unlabelled) if apart else part).together(
+                    classes, inputs, options, "", notes, question, apart=apart
                 )
                 for part, unlabelled in zip(samples, every[2:], strict=True)
             ]
@@ -454,13 +455,13 @@ def _say_judged(answered: AnswerProbabilities, options: NodeScoresOptions) -> st
     )
 
 
-def _say_apart(name: str, several: int, per: str) -> str:
-    """How groups are judged whose samples differ in the answer to a question."""
-    return (
-        f"{name}: the samples of {say_count(several, per)} differ in it: every {per} has the score of its "
-        "most suspicious sample, and is answered so if any of its samples is. Where none is positive and the "
-        "label of one is missing or too coarse, the truth is unknown."
-    )
+def _name_units(table: EmbeddingTable, per: str, rows: Tensor) -> str:
+    """The groups, or values of an attribute, of some rows, in words."""
+    column = table.group_names if per == "group" else table.attribute(per)
+    if column is None:
+        column = table.units(per).numpy().astype(str)
+    names = dict.fromkeys(np.asarray(column)[rows.numpy()].tolist())
+    return some(map(str, names), 3)
 
 
 def _without_interval(result: ProtocolResult) -> str:
@@ -513,11 +514,46 @@ class _Question:
         """The probability `(m,)` of the set, of those of the classes `(m, c)`."""
         return values[:, self.of_classes].sum(1)
 
-    def divides(self, target: Tensor, units: Tensor) -> int:
-        """How many groups have samples in the set and samples outside."""
+    def groups_differ(self, inputs: Inputs, per: str, samples: Sequence[_Cases], notes: list[str]) -> bool:
+        """Whether groups are of different things, by the labels outside the test, with a note of it."""
+        table, units = inputs.table, inputs.table.units(per)
+        known = table.nodes > 0
+        known[samples[1].rows] = False
+        learnt = known.nonzero()[:, 0]
+        told = self._mixed(inputs.judged_labels(learnt), units[learnt]) if len(learnt) else (0, 0)
+        if not told[0]:  # nothing else is known
+            every = [(part.target, units[part.rows]) for part in samples]
+            told = self._mixed(*map(torch.cat, zip(*every, strict=True)))
+        with_positive, mixed = told
+        differ = mixed >= max(1, with_positive * _DIFFERENT)
+        test = samples[1]
+        if differ:
+            notes.append(
+                f"{self.name}: of {say_count(with_positive, per)} outside the test with a positive sample "
+                f"and several, {mixed} also have a negative one: every {per} has the score of its most "
+                "suspicious sample, and is answered so if any of its samples is. Where none is positive and "
+                "the label of one is missing or too coarse, the truth is unknown."
+            )
+        elif count := self._mixed(test.target, units[test.rows])[1]:
+            inside = self.inside[test.target.clamp_min(0)]
+            ones, others = ((test.target >= 0) & (inside == side) for side in (1, 0))
+            both = torch.isin(units[test.rows], units[test.rows[ones]])
+            both &= torch.isin(units[test.rows], units[test.rows[others]]) & (units[test.rows] >= 0)
+            notes.append(
+                f"{self.name}: {say_count(count, f'test {per}')} with positive and negative labels count as "
+                f"positive ({_name_units(table, per, test.rows[both])})."
+            )
+        return differ
+
+    def _mixed(self, target: Tensor, units: Tensor) -> tuple[int, int]:
+        """Groups with a positive sample and several that tell; and those of them with a negative one, too."""
         inside = self.inside[target.clamp_min(0)]
-        ones, others = ((target >= 0) & (units >= 0) & (inside == side) for side in (1, 0))
-        return int(torch.isin(torch.unique(units[ones]), units[others]).sum())
+        tells = (target >= 0) & (units >= 0) & ((inside == 0) | (inside == 1))
+        groups, place = torch.unique(units[tells], return_inverse=True)
+        positive = torch.bincount(place, inside[tells], minlength=len(groups))
+        sizes = torch.bincount(place, minlength=len(groups))
+        asked = (positive > 0) & (sizes > 1)
+        return int(asked.sum()), int((asked & (positive < sizes)).sum())
 
     def label_groups(self, target: Tensor, groups: Tensor, tree: AnyTaxonomy, *, apart: bool) -> Tensor:
         """The label `(g,)` of each group, the finest one; where labels contradict each other, what decides.
