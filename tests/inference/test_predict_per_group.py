@@ -147,6 +147,25 @@ def test_a_row_for_each_eye_of_a_patient(home: Path) -> None:
         model.predict(data=home / "new.csv", per="eye", unknown=0.01)
 
 
+@pytest.mark.parametrize("per", ["group", "eye"])
+def test_the_answers_of_groups_are_held_against_the_promise(home: Path, per: str) -> None:
+    table = pd.read_csv(home / "new.csv")
+    model = lt.load(home / "run")
+    done = model.predict(data=home / "new.csv", labelled=True, per=per, coverage=0.7)
+    assert done.coverage is not None
+    assert done.labels is not None
+    holds = [
+        model.taxonomy.lca(answer, label) == answer
+        for answer, label in zip(done.answers.nodes.tolist(), done.labels.tolist(), strict=True)
+    ]
+    whole = done.coverage.whole
+    assert whole.share == pytest.approx(np.mean(holds))
+    assert whole.samples == len(holds) == {"group": 10, "eye": 20}[per]
+    assert whole.groups == (None if per == "group" else table["patient"].nunique())
+    assert f" of {whole.samples} {per}s" in done.promises()[0]
+    assert done.coverage.parts == (), "eyes of one patient differ"
+
+
 def test_patients_with_one_image_are_patients(home: Path, tmp_path: Path) -> None:
     lines = (home / "new.csv").read_text().splitlines()
     table = tmp_path / "one.csv"

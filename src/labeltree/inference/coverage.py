@@ -39,6 +39,7 @@ class PartCoverage:
         low: Lower end of its 95 % confidence interval, by the bootstrap over groups; NaN if there is none.
         high: Upper end.
         kept: Whether the promise may be kept; None if there are too few samples to tell.
+        unit: What has one answer: `sample`, or what samples are answered together by, such as `lesion`.
     """
 
     name: str
@@ -48,6 +49,7 @@ class PartCoverage:
     low: float
     high: float
     kept: bool | None
+    unit: str = "sample"
 
     def sentence(self, promised: float) -> str:
         """The numbers as text, beside the promised share."""
@@ -61,7 +63,7 @@ class PartCoverage:
     def counted(self) -> str:
         """The numbers of samples and groups."""
         of = "" if self.groups is None else f" of {say_count(self.groups, 'group')}"
-        return f"{say_count(self.samples, 'sample')}{of}"
+        return f"{say_count(self.samples, self.unit)}{of}"
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Coverage:
         plain: The share of `whole` before samples were called unknown, which makes their answers coarser; NaN
             if that changed nothing.
         measured_alike: Whether `labeltree evaluate` measures the share `plain` on the same samples.
+        empty: Number of the answers that name nothing, and so hold the truth.
     """
 
     promised: float
@@ -98,6 +101,7 @@ class Coverage:
     calibrated: int = 0
     plain: float = math.nan
     measured_alike: bool = False
+    empty: int = 0
 
     def text(self) -> str:
         """A few lines for a terminal."""
@@ -110,6 +114,10 @@ class Coverage:
         lines = [
             f"{whole.measured()} of {counted} {have} {what}; promised {100 * self.promised:g}%: {verdict}"
         ]
+        if self.empty:
+            lines.append(
+                f"  {self.empty:,} of these answers {'names' if self.empty == 1 else 'name'} nothing"
+            )
         if not math.isnan(self.plain):
             lines.append(
                 f"  before samples were called unknown, which makes their answers coarser: {self.plain:.1%}"
@@ -219,6 +227,8 @@ def measure_coverage(
     promise: Promise,
     calibrated: int,
     plain: Tensor | None = None,
+    *,
+    unit: str = "sample",
 ) -> Coverage | None:
     """Measure how often answers hold the truth; None if no label decides about one.
 
@@ -236,6 +246,7 @@ def measure_coverage(
         promise: What was promised.
         calibrated: Number of samples (or groups) that thresholds come from.
         plain: (n,) nodes of the answers before samples were called unknown; None if that changed none.
+        unit: What a row of the table is, if it is not a sample.
     """
     rows = judged.nonzero()[:, 0]
     if not len(rows):
@@ -282,7 +293,7 @@ def measure_coverage(
             samples=groups if counted == "group" and groups is not None else samples,
             groups=groups,
         )
-        return PartCoverage(name, samples, groups, number.value, number.low, number.high, kept)
+        return PartCoverage(name, samples, groups, number.value, number.low, number.high, kept, unit)
 
     before = math.nan
     if plain is not None:
@@ -304,6 +315,7 @@ def measure_coverage(
         tuple(within),
         calibrated,
         math.nan if math.isclose(before, parts[0].share) else before,
+        empty=int((answers[rows] == 0).sum()),
     )
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -46,9 +47,6 @@ from labeltree.metrics.functional.pool_groups import in_conflict
 from labeltree.options.answer_options import AnswerOptions, PredictOptions
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy.versions.between_versions import check_version
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "Answered",
@@ -342,7 +340,7 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
     answers = decider.marked(answer_scores_by(chosen.rule, scores, options, task.price))
     said = _add_advice(said, decider, answers)
     names = _unit_names(groups, units, task.source, per)
-    labels = judged = seen = None
+    labels = judged = seen = coverage = None
     if task.request.labelled:
         conflicted = torch.zeros(len(table), dtype=torch.bool)
         known = table.nodes >= 0
@@ -359,6 +357,14 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
                 "compared with no label"
             )
             said = said | {"warning": _lines(said["warning"], contradiction)}
+        if task.price is None:
+            from labeltree.inference.coverage import measure_coverage
+
+            of_units = _table_by_unit(table, units, per, labels)
+            promised = options.promise, chosen.rule.fitted.num_groups
+            coverage = measure_coverage(
+                answers.nodes, of_units, judged, decider.run.taxonomy, *promised, unit=per
+            )
     unread = task.named.skipped_names()
     return Answered(
         [*names, *(name for name, _ in unread)],
@@ -369,8 +375,27 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
         seen=seen,
         skipped={len(names) + place: reason for place, (_, reason) in enumerate(unread)},
         drift=task.drift(),
+        coverage=coverage,
         **(said | {"classifier": f"{said['classifier']} {chosen.sentence}"}),
     )
+
+
+def _table_by_unit(table: EmbeddingTable, units: Tensor, per: str, labels: Tensor) -> EmbeddingTable:
+    """A row for each unit, in the order of its answers, with the attributes in which its samples agree."""
+    named, place = torch.unique(units[units >= 0], return_inverse=True)
+    rows = torch.arange(len(units))
+    first = torch.full((len(named),), len(units)).scatter_reduce_(0, place, rows[units >= 0], "amin")
+    picked = table.rows(torch.cat([first, rows[units < 0]]))
+    attributes = {}
+    for name, values in table.attributes.items():
+        codes = np.unique(values[(units >= 0).numpy()], return_inverse=True)[1].reshape(-1)
+        pairs = np.unique(np.stack([place.numpy(), codes]), axis=1)
+        differ = np.zeros(len(picked), bool)
+        differ[: len(named)] = np.bincount(pairs[0], minlength=len(named)) > 1
+        attributes[name] = np.where(differ, "", picked.attributes[name])
+    attributes.pop(per, None)
+    outer = {} if per != "group" else {"groups": None, "group_names": None}
+    return replace(picked, nodes=labels, label_sets=None, attributes=attributes, **outer)
 
 
 def _unit_names(units: Tensor, of_samples: Tensor, source: Source, per: str) -> list[str]:

@@ -223,6 +223,9 @@ class Answered:
             said += ", coarser than the classes"
         elif given > 1:
             said += f", {cut} of them coarser than the classes"
+            unknown = self.answers.unknown
+            if cut and unknown is not None and bool(unknown[self.answers.cut & ~nothing].all()):
+                said += " since no known class fits"
         if none:
             said += f"; {none} got none ({self._why_none(nothing)})"
         parts = [said]
