@@ -55,7 +55,10 @@ def test_a_second_text_is_known_by_its_words_and_placeholders_are_left_out(tmp_p
         **{"Product title": [f"{name} of a kind" for name in "abcd"], "description": ["n/a", "b c", "", "d"]}
     )
     rows.to_csv(tmp_path / "rows.csv", index=False)
-    notes = lt.open_data(tmp_path / "rows.csv", on_error="skip").notes
-    assert any("set --table.text_column '[description, Product title]'" in note for note in notes)
+    both = lt.open_data(tmp_path / "rows.csv", on_error="skip")
+    assert any("'description' and 'Product title' together" in note for note in both.notes)
+    alone = lt.open_data(tmp_path / "rows.csv", text_column="description", on_error="skip")
+    assert alone.columns["texts"] == ("description",)
     source = lt.open_data(tmp_path / "rows.csv", text_column=["description", "Product title"])
+    assert both.texts == source.texts
     assert source.texts == ["a of a kind", "b c b of a kind", "c of a kind", "d d of a kind"]

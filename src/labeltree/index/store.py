@@ -136,7 +136,7 @@ def changed_meanwhile(name: str) -> StoreChangedError:
 
 def index_exists(where: object, instead: str = "take another name") -> DataError:
     """The error of who would make an index where there is one."""
-    return DataError(f"there is an index at '{where}' already; overwrite it, or {instead}")
+    return DataError(f"there is an index at '{where}' already; overwrite it (--overwrite), or {instead}")
 
 
 def no_index(where: object) -> DataError:

@@ -175,7 +175,7 @@ _RETRIEVAL = (
         paper="Sun et al. 2021",
     ),
     Metric("ap_at_depth_{}", "AP at depth {}", "Those that share exactly depth {} come first",
-           "Average precision of the results that share this depth and none below."),
+           "Average precision of results that share this depth and none below; deeper ones are left out."),
 )  # fmt: skip
 _STRUCTURE = (
     Metric(

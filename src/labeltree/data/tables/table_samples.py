@@ -24,7 +24,7 @@ from labeltree.data.images.encoded import ImageParts
 from labeltree.data.images.image_files import HOW_TO_SKIP, OnError
 from labeltree.data.shards.shard_table import ShardTable
 from labeltree.data.table_columns import Cells, DataTable
-from labeltree.data.tables.text_columns import find_text_column, list_text_columns
+from labeltree.data.tables.text_columns import find_text_column, list_headings, list_text_columns
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.data.vectors.choose_vectors import find_vectors
 from labeltree.data.vectors.mapped_vectors import VectorStore
@@ -147,6 +147,12 @@ def find_samples(
             image_column = table.usual(IMAGES, named) or _occurrence_columns(table)
             text_column = table.usual(TEXTS, named)
         images, texts_of = sample_columns(table, image_column, text_column, named)
+        if text_column is None and texts_of and not images:
+            headings = list_headings(table, {*texts_of, *others, *named})
+            texts_of = sorted([*texts_of, *headings], key=table.columns.index)
+            if headings:
+                both = " and ".join(repr(name) for name in texts_of)
+                told = f"the texts are those of {both} together; --table.text_column names others"
         if images:
             shown = _files(table, images, None if folder is None else Path(folder).expanduser())
     words = _join_cells(table, texts_of) if texts_of else None

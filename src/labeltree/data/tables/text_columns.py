@@ -13,7 +13,7 @@ from labeltree.data.vectors.read_vector_files import VectorTable
 from labeltree.errors import DataError
 from labeltree.taxonomy.naming import some
 
-__all__ = ["find_text_column", "list_text_columns"]
+__all__ = ["find_text_column", "list_headings", "list_text_columns"]
 
 _TEXTUAL = frozenset(
     (
@@ -23,6 +23,7 @@ _TEXTUAL = frozenset(
     )
 )
 _THINGS = frozenset(("product", "item", "article"))  # whose names are texts
+_HEADINGS = frozenset(("title", "headline", "subject", "name", "titel", "titre", "título", "titolo"))
 _ASIDES = frozenset(("remark", "remarks", "comment", "comments", "note", "notes", "observations"))
 _WORD = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+(?![a-z])")
 _FILLED = 0.8  # share of the rows that have a text
@@ -74,6 +75,11 @@ def list_text_columns(table: DataTable, others: Collection[str]) -> list[str]:
         return []
     names = [name for name in table.columns if name not in others and _is_named_for_texts(name)]
     return [name for name in names if _are_texts(table, name)]
+
+
+def list_headings(table: DataTable, others: Collection[str]) -> list[str]:
+    """The columns of a table but these others that hold the headings of its texts, such as a title."""
+    return [name for name in list_text_columns(table, others) if _words(name) & _HEADINGS]
 
 
 def _is_named_for_texts(column: str) -> bool:
