@@ -141,3 +141,9 @@ def test_wrong_arguments() -> None:
         dag.project("odir", frequencies=[1, 1])
     with pytest.raises(ValueError, match=r"classes\[1\] is a missing label"):
         dag.project("yolo9000", classes=[1, -1])
+
+
+def test_the_tree_is_of_the_same_release() -> None:
+    edges = [("a", "r"), ("b", "r"), ("c", "a"), ("c", "b")]
+    dag = TaxonomyDAG.from_edges(edges).with_release("2026-01")
+    assert [dag.project(rule)[0].release for rule in ("odir", "yolo9000")] == ["2026-01"] * 2

@@ -173,7 +173,7 @@ class ProjectOptions(Options):
     """How a DAG becomes a tree."""
 
     taxonomy: Annotated[
-        str, Option("a .csv or .tsv of edges (child,parent), or a .json of a DAG", positional=True)
+        str, Option("a DAG: OBO, edges (.csv or .tsv of child,parent), .json …", positional=True)
     ]
     out: Annotated[str, Option("the file that the tree is written to", metavar="FILE")]
     _: KW_ONLY

@@ -134,10 +134,11 @@ def compare_with_before(run: RunFolder, now: EvaluationResult) -> str | None:
     if not common:
         return None
     first, second = (np.mean([values[sample] for sample in common]) for values in (ours, theirs))
+    easier = " Fewer classes are easier to tell apart." if second > first else ""
     return (
         f"Before and after, on the same samples: of the {len(common):,} whose label is a class on both "
         f"taxonomies, the answers were right for {first:.1%} on the run's own and are right for {second:.1%} "
-        "here. Fewer classes are easier to tell apart."
+        f"here.{easier}"
     )
 
 

@@ -128,7 +128,9 @@ class TaxonomyDAG(Graph):
         )
         aliases = [self.aliases[node] for node in kept.nodes] if self.aliases else ()
         entries = entries_of_tree(kept.names, kept.parents)
-        tree = Taxonomy._of(entries._replace(aliases=aliases, considered=self.considered))
+        tree = Taxonomy._of(
+            entries._replace(aliases=aliases, considered=self.considered, release=self.release)
+        )
         place = np.full(len(self), -1)
         place[np.array(kept.nodes)[tree.numbering.order]] = np.arange(len(tree))
         return tree, torch.from_numpy(place)
