@@ -52,8 +52,8 @@ def keep_copies_together(source: Source) -> Source:
         notes.append(f"{copies:,} {are} ({equal}): copies are one group, and stay in one split")
     groups = connected_groups(together) if source.groups is None else None
     if source.groups is not None:
-        groups, told = _join_groups(source, together, equal)
-        notes += told
+        groups, joined = _join_groups(source, together, equal)
+        notes += joined
     return dataclasses.replace(
         source,
         groups=source.groups if groups is None else torch.from_numpy(groups),

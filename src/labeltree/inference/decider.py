@@ -281,6 +281,11 @@ class Decider:
             "export it with --with-reference"
         )
 
+    @property
+    def labelled_samples(self) -> list[EmbeddingTable]:
+        """The samples of training and validation that the folder keeps, without names; empty without any."""
+        return [] if isinstance(self._reference, str) else [self._reference]
+
     @cached_property
     def _reference(self) -> EmbeddingTable | str:
         """The reference samples of the folder, or why there are none."""

@@ -109,6 +109,7 @@ class Model(OpenedModel):
         unknown: float = FALSE_ALARMS,
         explained: bool = False,
         per: str | None = None,
+        questions: Sequence[str] = (),
     ) -> Answered:
         """Predict a node of the taxonomy for every sample, at the finest depth that keeps the coverage.
 
@@ -129,7 +130,7 @@ class Model(OpenedModel):
         if labelled and data is None:
             raise OptionError(f"`labelled` {NO_LABELS}")
         spec = None if data is None else str(data)
-        request = Request(data=spec, labelled=labelled, named=named, table=table)
+        request = Request(data=spec, labelled=labelled, named=named, table=table, questions=tuple(questions))
         decider = self.decider
         if self._warning is None:
             self._warning = other_report(self.run.folder.path, decider.chosen) or ""

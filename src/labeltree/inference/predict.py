@@ -21,6 +21,7 @@ from labeltree.decisions.drift import Drift
 from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.errors import DataError, typed
 from labeltree.inference.answers.answered import Answered
+from labeltree.inference.answers.asked_questions import question_scores, read_questions
 from labeltree.inference.calibrate_run import open_decider
 from labeltree.inference.decider import USUAL_CHOICES, Decider, answer_scores_by, read_choices
 from labeltree.inference.explain import explain
@@ -72,6 +73,7 @@ class Request:
         labelled: Compare the answers with labels.
         named: Samples that are open already, instead of all of these.
         table: Settings of a table that differ from those of training, by name.
+        questions: Named sets of nodes, `NAME=NODE,NODE`, whose probability is told, too.
     """
 
     images: tuple[str, ...] = ()
@@ -82,6 +84,7 @@ class Request:
     labelled: bool = False
     named: NamedSamples | None = None
     table: Mapping[str, Any] | None = None
+    questions: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, options: PredictOptions) -> Request:
@@ -94,6 +97,7 @@ class Request:
             split=options.split,
             labelled=options.labelled or options.split is not None,
             table=options.table,
+            questions=tuple(options.questions),
         )
 
 
@@ -196,7 +200,11 @@ def answer_with(
         empty = EmbeddingTable(torch.empty(0, objective.dim), torch.empty(0, dtype=torch.int64))
         nothing = decider.answer(empty, options, price)
         return Answered(named.names, nothing, decider.run.taxonomy, skipped=named.skipped, **said)
+    questions = read_questions(request.questions, rule.classes)
     task = _Task(decider, request, options, price, named, named.source, decider.embed(named.source))
+    if questions:
+        scores, told = question_scores(questions, decider, task.table, per)
+        said |= {"questions": scores, "rests_on": _lines(said["rests_on"], told)}
     if request.labelled and request.data is not None:
         alone = lacks_groups(named.source, decider.run, "intervals are too narrow")
         said["warning"] = _lines(said["warning"], alone)
@@ -394,8 +402,9 @@ def _table_by_unit(table: EmbeddingTable, units: Tensor, per: str, labels: Tenso
         differ[: len(named)] = np.bincount(pairs[0], minlength=len(named)) > 1
         attributes[name] = np.where(differ, "", picked.attributes[name])
     attributes.pop(per, None)
-    outer = {} if per != "group" else {"groups": None, "group_names": None}
-    return replace(picked, nodes=labels, label_sets=None, attributes=attributes, **outer)
+    if per == "group":
+        picked = replace(picked, groups=None, group_names=None)
+    return replace(picked, nodes=labels, label_sets=None, attributes=attributes)
 
 
 def _unit_names(units: Tensor, of_samples: Tensor, source: Source, per: str) -> list[str]:

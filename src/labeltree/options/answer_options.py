@@ -304,7 +304,7 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
     """What to answer for, and how."""
 
     file_only: ClassVar[tuple[str, ...]] = (
-        "images", "texts", "split", "data_path", "table", "form", "explained", "per",
+        "images", "texts", "split", "data_path", "table", "form", "explained", "per", "questions",
     )  # fmt: skip
 
     run: Run
@@ -330,6 +330,16 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
     split: Annotated[
         Literal["train", "val", "calib", "test"] | None, Option("samples of the run's data instead")
     ] = None
+    questions: Annotated[
+        Sequence[str],
+        Option(
+            "the probability of a set of nodes, such as malignant=melanoma,carcinoma (repeatable)",
+            "As `labeltree evaluate --question` scores it, also of groups, so that its threshold applies",
+            flag="--question",
+            metavar="NAME=NODE,NODE",
+            repeat=True,
+        ),
+    ] = ()
     classifier: Classifier = None
     taxonomy: AnswerTaxonomy = None
     mapping: AnswerMapping = None

@@ -13,11 +13,12 @@ from torch import Tensor
 
 from labeltree.checks import check_choice
 from labeltree.counted_nouns import say_count
-from labeltree.errors import DataError, TaxonomyError
+from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import labelled_rows
 from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.evaluation.fitted_probe import ClassProbabilities
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.protocols.questions import Question, are_different, check_question, greatest
 from labeltree.evaluation.reported_nodes import (
     TOO_MANY_NOTE,
     NodeIntervals,
@@ -77,7 +78,6 @@ POINT_COUNTS = ("positive and found at the operating point", "negative and clear
 CONFLICTING = "left out of single nodes: labels contradict each other"
 """The number of test groups without a single diagnosis, in the counts of the protocol."""
 
-_DIFFERENT = 0.25  # share of groups with a positive sample that have a negative one, too: not of one thing
 _HELD_OUT = 5  # number of folds, one of which is held out if there are no validation samples
 
 
@@ -112,9 +112,7 @@ class NodeScoresOptions:
 
     def __post_init__(self) -> None:
         for question in self.questions:
-            name, equals, nodes = question.partition("=")
-            if not (equals and name.strip() and all(node.strip() for node in nodes.split("+"))):
-                raise ValueError(f"a question is '{question}', expected NAME=NODE+NODE")
+            check_question(question)
         check_judged(self.roles)
         check_choice("aggregation", self.aggregation, Aggregation)
         wanted = self.sensitivity
@@ -285,8 +283,8 @@ class _Cases:
             target = asked.label_groups(self.target, groups, judge, apart=apart)
             if apart:
                 suspicion = asked.scores(self.values)
-                top = _greatest(suspicion, place)
-                said = _greatest(suspicion + 2 * (asked.inside[self.predicted] == 1), place)
+                top = greatest(suspicion, place)
+                said = greatest(suspicion + 2 * (asked.inside[self.predicted] == 1), place)
                 return _Cases(self.values[top], self.predicted[said], target, first)
             grouped = group_probabilities(self.values, groups, how)
             return _Cases(grouped.probabilities, classes[grouped.columns], target, first)
@@ -315,14 +313,6 @@ def _first_rows(rows: Tensor, place: Tensor, count: int) -> Tensor:
     """The first of the rows, below `count`, at each place `(g,)`."""
     first = torch.full((int(place.max()) + 1,), count)
     return first.scatter_reduce_(0, place, rows, "amin")
-
-
-def _greatest(values: Tensor, place: Tensor) -> Tensor:
-    """The index of the greatest of the values `(n,)` at each place `(g,)`, of equal ones the first."""
-    order = torch.argsort(values, descending=True, stable=True)
-    order = order[torch.argsort(place[order], stable=True)]
-    sizes = torch.bincount(place)
-    return order[sizes.cumsum(0) - sizes]
 
 
 def _measure(
@@ -360,7 +350,7 @@ def _measure(
         test = replace(test, predicted=inputs.judging.in_judge(inputs.own_answers.clamp_min(0)))
     asked = {}
     for words in options.questions:
-        question = _Question.of(words, inputs, classes)
+        question = _Question.of(words, judge, classes)
         cases = [held, test]
         if options.per != "sample":
             apart = question.groups_differ(inputs, options.per, samples, notes)
@@ -475,44 +465,8 @@ def _without_interval(result: ProtocolResult) -> str:
     return ", ".join(lacking)
 
 
-@dataclass(frozen=True)
-class _Question:
-    """A named set of nodes: is it one of these?
-
-    Attributes:
-        name: Its name.
-        inside: `(N,)` share of the leaves below each node that are in the set: 1, 0 or between.
-        of_classes: `(c,)` bool, whether each class is in the set.
-    """
-
-    name: str
-    inside: Tensor
-    of_classes: Tensor
-
-    @classmethod
-    def of(cls, words: str, inputs: Inputs, classes: Tensor) -> _Question:
-        """Read `NAME=NODE+NODE`."""
-        tree = inputs.judging.judge
-        name, _, nodes = words.partition("=")
-        if not isinstance(tree, Taxonomy):
-            raise DataError("questions about sets of nodes need a tree; this taxonomy is a DAG")
-        leaf = torch.zeros(tree.num_nodes, dtype=torch.float64)
-        for each in nodes.split("+"):
-            try:
-                node = tree.find(each.strip())
-            except TaxonomyError as error:
-                raise DataError(f"question '{name.strip()}': {error}") from error
-            leaf[node : int(tree.subtree_end[node])] = 1
-        leaf *= tree.is_leaf
-        ends = torch.cat([leaf.new_zeros(1), leaf.cumsum(0)])
-        count = torch.cat([leaf.new_zeros(1), tree.is_leaf.double().cumsum(0)])
-        start, end = torch.arange(tree.num_nodes), tree.subtree_end
-        inside = (ends[end] - ends[start]) / (count[end] - count[start])
-        return cls(name.strip(), inside, inside[classes] == 1)
-
-    def scores(self, values: Tensor) -> Tensor:
-        """The probability `(m,)` of the set, of those of the classes `(m, c)`."""
-        return values[:, self.of_classes].sum(1)
+class _Question(Question):
+    """A question that is judged."""
 
     def groups_differ(self, inputs: Inputs, per: str, samples: Sequence[_Cases], notes: list[str]) -> bool:
         """Whether groups are of different things, by the labels outside the test, with a note of it."""
@@ -520,12 +474,12 @@ class _Question:
         known = table.nodes > 0
         known[samples[1].rows] = False
         learnt = known.nonzero()[:, 0]
-        told = self._mixed(inputs.judged_labels(learnt), units[learnt]) if len(learnt) else (0, 0)
+        told = self.mixed(inputs.judged_labels(learnt), units[learnt]) if len(learnt) else (0, 0)
         if not told[0]:  # nothing else is known
             every = [(part.target, units[part.rows]) for part in samples]
-            told = self._mixed(*map(torch.cat, zip(*every, strict=True)))
+            told = self.mixed(*map(torch.cat, zip(*every, strict=True)))
         with_positive, mixed = told
-        differ = mixed >= max(1, with_positive * _DIFFERENT)
+        differ = are_different(with_positive, mixed)
         test = samples[1]
         if differ:
             notes.append(
@@ -534,7 +488,7 @@ class _Question:
                 "suspicious sample, and is answered so if any of its samples is. Where none is positive and "
                 "the label of one is missing or too coarse, the truth is unknown."
             )
-        elif count := self._mixed(test.target, units[test.rows])[1]:
+        elif count := self.mixed(test.target, units[test.rows])[1]:
             inside = self.inside[test.target.clamp_min(0)]
             ones, others = ((test.target >= 0) & (inside == side) for side in (1, 0))
             both = torch.isin(units[test.rows], units[test.rows[ones]])
@@ -544,16 +498,6 @@ class _Question:
                 f"positive ({_name_units(table, per, test.rows[both])})."
             )
         return differ
-
-    def _mixed(self, target: Tensor, units: Tensor) -> tuple[int, int]:
-        """Groups with a positive sample and several that tell; and those of them with a negative one, too."""
-        inside = self.inside[target.clamp_min(0)]
-        tells = (target >= 0) & (units >= 0) & ((inside == 0) | (inside == 1))
-        groups, place = torch.unique(units[tells], return_inverse=True)
-        positive = torch.bincount(place, inside[tells], minlength=len(groups))
-        sizes = torch.bincount(place, minlength=len(groups))
-        asked = (positive > 0) & (sizes > 1)
-        return int(asked.sum()), int((asked & (positive < sizes)).sum())
 
     def label_groups(self, target: Tensor, groups: Tensor, tree: AnyTaxonomy, *, apart: bool) -> Tensor:
         """The label `(g,)` of each group, the finest one; where labels contradict each other, what decides.

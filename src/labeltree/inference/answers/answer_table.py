@@ -105,7 +105,7 @@ class AnswerTable:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        said = [pa.array(values, _type(name)) for name, values in self.columns.items()]
+        said = [pa.array(values, _type(name, values)) for name, values in self.columns.items()]
         table = pa.Table.from_arrays([*self.given.arrays(), *said], names=[*self._given_names, *self.columns])
         noted = {b"about": json.dumps(dict(about), ensure_ascii=False).encode()}
         pq.write_table(table.replace_schema_metadata(noted), path)
@@ -142,11 +142,12 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _type(name: str) -> pa.DataType:
+def _type(name: str, values: Sequence[object]) -> pa.DataType:
     """The type of a column of answers, whose name may end in the number of a free one."""
     import pyarrow as pa
 
     name = re.sub(r"(?<!guess)_\d+$", "", name)
     if name in _TRUTHS:
         return pa.bool_()
-    return pa.float64() if name in _NUMBERS or name.endswith("_probability") else pa.string()
+    number = name in _NUMBERS or name.endswith("_probability") or any(isinstance(v, float) for v in values)
+    return pa.float64() if number else pa.string()

@@ -60,6 +60,7 @@ class Answered:
         seen: (n,) bool, True where the sample (of a group, one of its samples) is of training or calibration,
             so that its answer measures nothing; None if that was not looked up.
         geometry: Of the embeddings between which `why` has distances.
+        questions: By name, the score (n,) of each question that was asked.
     """
 
     samples: list[str]
@@ -81,6 +82,7 @@ class Answered:
     one_each: bool = True
     seen: Tensor | None = None
     geometry: str = "sphere"
+    questions: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -112,7 +114,9 @@ class Answered:
         if form == "csv":
             self._refuse_explanation("a CSV")
             return self._table().text(self.about)
-        shown = show_rows(self._shown if form == "json" else self._rows(), form, self.about)
+        shown = show_rows(
+            self._shown if form == "json" else self._rows(), form, self.about, [*self.questions]
+        )
         if self.why is not None and form == "table":
             blocks = [
                 f"{name}\n{explain_text(s, self.taxonomy)}"
@@ -158,13 +162,15 @@ class Answered:
         """The first answers as a table, and the sentence about all."""
         more = len(self) - MOST_SHOWN
         further = f"… {more:,} more\n" if more > 0 else ""
-        table = show_rows(self._rows()[:MOST_SHOWN], "table")
+        table = show_rows(self._rows()[:MOST_SHOWN], "table", questions=[*self.questions])
         return "\n".join([f"{table}{further}".rstrip(), *self.promises(), *self.sentences(), *self.caveats()])
 
     def _repr_html_(self) -> str:
         rows = self._rows()
         promises = [line for text in self.promises() for line in text.splitlines()]
-        return html_answers(rows, answer_cells(rows), [*promises, *self.sentences(), *self.caveats()])
+        return html_answers(
+            rows, answer_cells(rows, [*self.questions]), [*promises, *self.sentences(), *self.caveats()]
+        )
 
     def promises(self) -> list[str]:
         """What was promised of the answers, and whether labels bear it out; empty without labels."""
@@ -192,6 +198,9 @@ class Answered:
     def _rows(self, *, explained: bool = False) -> list[dict[str, Any]]:
         """A row for each sample, also for those without an answer; with all that JSON says, if asked for."""
         rows = answer_rows(self.answers, self._read(), self.taxonomy, self.labels)
+        for name, scores in self.questions.items():
+            for row, score in zip(rows, scores.tolist(), strict=True):
+                row[name] = round(score, 6)
         if self.why is not None and explained:
             for row, steps in zip(rows, self.why, strict=True):
                 row["why"] = [step.to_dict(self.taxonomy) for step in steps]

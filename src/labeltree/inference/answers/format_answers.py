@@ -14,6 +14,7 @@ from labeltree.options.choices import Format
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = [
+    "ROW_NAMES",
     "Format",
     "answer_cells",
     "answer_rows",
@@ -23,6 +24,8 @@ __all__ = [
 
 
 _COLUMNS = ("sample", "answer", "probability", "cut", "guesses", "problem")
+ROW_NAMES = frozenset((*_COLUMNS, "unknown", "p_known", "expected_cost", "label", "holds", "why", "input"))
+"""What a row of an answer may say, by name."""
 _WIDEST = 60
 
 
@@ -82,7 +85,12 @@ def skipped_row(
     return dict.fromkeys(known) | {"sample": sample, "guesses": [], "problem": problem}
 
 
-def show_rows(rows: Sequence[dict[str, Any]], form: Format, about: Mapping[str, Any] | None = None) -> str:
+def show_rows(
+    rows: Sequence[dict[str, Any]],
+    form: Format,
+    about: Mapping[str, Any] | None = None,
+    questions: Sequence[str] = (),
+) -> str:
     """The rows as an aligned table, CSV or JSON, ending in a line break.
 
     Args:
@@ -90,17 +98,18 @@ def show_rows(rows: Sequence[dict[str, Any]], form: Format, about: Mapping[str, 
         form: `table`, `csv` or `json`.
         about: Values that hold for all rows: in JSON under `about`, beside the rows under `answers`; in a
             CSV the last columns of each row. A table leaves them out. None: in JSON, the rows alone.
+        questions: Names of the questions whose scores rows have.
     """
     if form == "json":
         content = list(rows) if about is None else {"about": dict(about), "answers": list(rows)}
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     if form == "csv":
         return AnswerTable(rows).text(about or {})
-    return _aligned(rows)
+    return _aligned(rows, questions)
 
 
-def answer_cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Sample, answer, probability and guesses of each row, as a person reads them.
+def answer_cells(rows: Sequence[Mapping[str, Any]], questions: Sequence[str] = ()) -> list[list[str]]:
+    """Sample, answer, probability, and scores of questions and guesses of each row, as a person reads them.
 
     A cut answer ends in `/…`, that of an unknown class in `/?`. The latter has no p: probabilities are those
     of known classes, and it is none of them. The root says nothing: it is `no answer`, without a p.
@@ -117,13 +126,14 @@ def answer_cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
             answer = "no answer (?)" if row.get("unknown") else "no answer"
         said = ", ".join(f"{guess['class']} {guess['probability']:.2f}" for guess in row["guesses"])
         p = "–" if row.get("unknown") or nothing else f"{row['probability']:.3f}"
-        lines.append([_short(row["sample"]), answer, p, said])
+        asked = [f"{name} {row[name]:.3f}" for name in questions]
+        lines.append([_short(row["sample"]), answer, p, "; ".join([*asked, said])])
     return lines
 
 
-def _aligned(rows: Sequence[Mapping[str, Any]]) -> str:
+def _aligned(rows: Sequence[Mapping[str, Any]], questions: Sequence[str] = ()) -> str:
     """Columns padded to the same width."""
-    lines = [["sample", "answer", "p", "guesses"], *answer_cells(rows)]
+    lines = [["sample", "answer", "p", "guesses"], *answer_cells(rows, questions)]
     widths = [max(len(line[column]) for line in lines) for column in range(3)]
     shown = (
         "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[3]]).rstrip()
