@@ -13,6 +13,8 @@ import pytest
 
 import labeltree as lt
 from labeltree.cli.main import main
+from labeltree.errors import DataError
+from labeltree.inference.extend import extension_text, extensions_of
 from labeltree.inference.named_samples import seen_in_training, seen_since_training
 from labeltree.runs import RunFolder
 
@@ -152,6 +154,56 @@ def test_samples_of_an_extension_certify_nothing(
     assert answered.seen is not None
     assert answered.seen.all()
     assert answered.coverage is None
+
+
+def test_an_extension_leaves_out_the_samples_of_earlier_ones(
+    home: Path, copied: Callable[..., Path], tmp_path: Path
+) -> None:
+    run, table, more = copied(), tmp_path / "more.csv", patients("more", 30, 9, ("benign/wart",))
+    more.to_csv(table, index=False)
+    first = lt.extend(run, table)
+    with pytest.raises(DataError, match=r"90 samples of earlier extensions; name samples .*--undo"):
+        lt.extend(run, table)
+    assert len(extensions_of(run)) == 1
+    later = patients("later", 20, 10, ("benign/wart",))
+    pd.concat([more, later]).to_csv(table, index=False)
+    second = lt.extend(run, table)
+    assert sum(each["samples"] + each["held"] for each in second.added) == 60
+    text = extension_text(second)
+    assert "90 samples of earlier extensions were left out." in text
+    assert "If their labels were corrected, undo those extensions first" in text
+    known = [each.record["accuracies"] for each in (first, second)]
+    assert known[1]["known"] == known[0]["known"] + known[0]["new"] + second.added[0]["held"]
+    more.assign(label="benign/wart/common").to_csv(table, index=False)
+    third = lt.extend(run, table)
+    assert "90 samples of earlier extensions have a new class here" in extension_text(third)
+    assert [each["held"] for each in third.added] == [0]
+
+
+def test_samples_of_a_retired_class_come_back(
+    home: Path, copied: Callable[..., Path], tmp_path: Path
+) -> None:
+    run, table = copied(), tmp_path / "more.csv"
+    patients("more", 30, 9, ("benign/wart",)).to_csv(table, index=False)
+    lt.extend(run, table)
+    lt.extend(run, retire=["benign/wart"])
+    again = lt.extend(run, table)
+    assert [(each["samples"], each["held"]) for each in again.added] == [(90, 0)]
+
+
+def test_an_extension_leaves_out_what_the_run_was_calibrated_on(
+    home: Path, copied: Callable[..., Path], tmp_path: Path
+) -> None:
+    run, table = copied(), tmp_path / "more.csv"
+    lt.calibrate(run, data=home / "new.csv")
+    more = patients("more", 30, 9, ("benign/wart",))
+    pd.concat([pd.read_csv(home / "new.csv"), more]).to_csv(table, index=False)
+    extension = lt.extend(run, table)
+    assert "120 samples that the run was calibrated on were left out." in extension_text(extension)
+    assert sum(each["samples"] + each["held"] for each in extension.added) == 90
+    answered = lt.load(run).predict(data=home / "new.csv", labelled=True)
+    assert answered.seen is not None
+    assert answered.seen.all(), "they are among those that its promises rest on"
 
 
 def test_evaluation_speaks_of_the_calibration_that_answers(home: Path, copied: Callable[..., Path]) -> None:

@@ -39,6 +39,7 @@ from labeltree.errors import DataError, LabeltreeError, TaxonomyError, UnknownLa
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.reference import kept_digests
 from labeltree.preprocessing import Preprocessing
+from labeltree.runs import RunFolder
 from labeltree.runs.sample_record import SampleRecord
 from labeltree.split_names import CALIB
 from labeltree.system_files import is_system_file
@@ -60,6 +61,8 @@ __all__ = [
     "open_other",
     "open_texts",
     "open_vectors",
+    "seen_in_calibrations",
+    "seen_in_extensions",
     "seen_in_training",
     "seen_since_training",
     "table_settings",
@@ -550,10 +553,29 @@ def seen_since_training(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]
 
     These are labelled samples that are not its own; all False if the folder has no digests of them.
     """
-    folder = run.folder
-    number = int(folder.path.name) if folder.extension.is_file() else 0
-    extended = [each.reference for each in folder.home.extensions if int(each.path.name) <= number]
-    known = {digest for file in (*extended, folder.calibration_samples) for digest in kept_digests(file)}
+    return seen_in_extensions(run, source) | seen_in_calibrations(run, source)
+
+
+def seen_in_extensions(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:
+    """Which samples `(n,)` bool an extension learned from or held out, up to the one that answers."""
+    return _have_contents(source, [each.reference for each in _extensions_until(run)])
+
+
+def seen_in_calibrations(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:
+    """Which samples `(n,)` bool the run was calibrated on, or what it was extended from."""
+    folders = [run.folder.home, *_extensions_until(run), run.folder]
+    return _have_contents(source, [each.calibration_samples for each in folders])
+
+
+def _extensions_until(run: TrainedRun) -> list[RunFolder]:
+    """The extensions of a run up to the one that answers, which keeps the samples of those before."""
+    number = int(run.folder.path.name) if run.folder.extension.is_file() else 0
+    return [each for each in run.folder.home.extensions if int(each.path.name) <= number]
+
+
+def _have_contents(source: Source, files: Sequence[Path]) -> np.ndarray[Any, Any]:
+    """Which samples `(n,)` bool have the content of one whose digest is in a file, see `save_reference`."""
+    known = {digest for file in files for digest in kept_digests(file)}
     if not known:
         return np.zeros(len(source), dtype=bool)
     return np.array([row.tobytes() in known for row in source.sample_digests()], dtype=bool)
