@@ -261,7 +261,7 @@ def extend_run(options: ExtendOptions) -> Extension:
                 {"class": list(taxonomy.path(node)), "synonyms": list(more)} for node, more in named.items()
             ]
             record["name_weight"] = names.evidence.weight
-        digests = None if source is None else source.sample_digests()[(source.nodes > 0).numpy()]
+        digests = None if source is None else source.copy_digests()[(source.nodes > 0).numpy()]
         return _write(home, decider, new_ones, table, new, record, head, digests)
 
 

@@ -214,8 +214,8 @@ def check_can_forget(run: TrainedRun, chosen: Chosen) -> None:
 
 def _check_start(run: TrainedRun, chosen: Chosen, anew: str) -> None:
     """Raise a `RunError` if the weights that a run started from have seen the samples, or may have."""
-    digests, start = chosen.record.digests, run.recipe.weights
-    shared = seen_by_start(run.recipe, None if digests is None else np.asarray(digests)[chosen.gone])
+    digests, start = chosen.record.copy_digests, run.recipe.weights
+    shared = seen_by_start(run.recipe, None if digests is None else digests[chosen.gone])
     if shared is None:
         raise RunError(
             f"the encoder of '{run.folder.path}' is that of '{start}', and nothing there says "

@@ -32,7 +32,7 @@ from labeltree.data.images.image_files import OnError
 from labeltree.data.images.image_files import open_images as open_image_files
 from labeltree.data.images.stores import SomeImages, in_threads
 from labeltree.data.object_stores import local_copy
-from labeltree.data.source import printable
+from labeltree.data.source import have_digest, printable
 from labeltree.data.table_columns import settings_of_another
 from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.errors import DataError, LabeltreeError, TaxonomyError, UnknownLabelError
@@ -541,7 +541,7 @@ def seen_in_training(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:
     records = [record for record in records if record.digests is not None]
     if not records:
         return seen
-    names, digests = source.sample_names(), source.sample_digests()
+    names, digests = source.sample_names(), source.copy_digests()
     for record in records:
         known = names if record.given_names() is not None else [""] * len(names)
         seen |= np.isin(record.splits_in(known, digests), ("train", "val", CALIB))
@@ -578,7 +578,7 @@ def _have_contents(source: Source, files: Sequence[Path]) -> np.ndarray[Any, Any
     known = {digest for file in files for digest in kept_digests(file)}
     if not known:
         return np.zeros(len(source), dtype=bool)
-    return np.array([row.tobytes() in known for row in source.sample_digests()], dtype=bool)
+    return have_digest(source.copy_digests(), known)
 
 
 def _keep_paired(run: TrainedRun, source: Source) -> Source:
