@@ -553,7 +553,8 @@ def seen_since_training(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]
 
     These are labelled samples that are not its own; all False if the folder has no digests of them.
     """
-    return seen_in_extensions(run, source) | seen_in_calibrations(run, source)
+    seen: np.ndarray[Any, Any] = seen_in_extensions(run, source) | seen_in_calibrations(run, source)
+    return seen
 
 
 def seen_in_extensions(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:
