@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
+import io
 import math
 import re
 import zipfile
@@ -13,13 +15,24 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labeltree.file_kinds import SHEETS
 from labeltree.merged_cells import FilledCells, Merged, merged_cells
-from labeltree.text_form import lines_above
+from labeltree.safe_files import Reader
+from labeltree.text_files import decode_text, read_unpacked, split_packed
+from labeltree.text_form import START, find_text_form, lines_above
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SheetTable", "change_workbook", "read_sheet", "require_openpyxl", "sheet_names", "write_workbook"]
+__all__ = [
+    "SheetTable",
+    "change_workbook",
+    "read_sheet",
+    "require_openpyxl",
+    "sheet_names",
+    "spreadsheet_rows",
+    "write_workbook",
+]
 
 _UNPACKED = 512 << 20  # bytes of all members
 _DECLARATIONS = 1 << 16  # first bytes of a member in which a document type is sought
@@ -86,6 +99,44 @@ def read_sheet(path: Path, sheet: str | None = None) -> SheetTable:
     """
     with _opened(path) as book:
         return _read(book, sheet, path)
+
+
+def spreadsheet_rows(path: Path, reader: Reader) -> list[tuple[int, list[str]]]:
+    """The rows of a table that a spreadsheet has saved: a workbook, or text as data tables are read.
+
+    Args:
+        path: The file; text if its name does not end like that of a workbook.
+        reader: What the table is.
+
+    Returns:
+        The number and the cells of each row, that of the names of the columns first; none if it is empty.
+
+    Raises:
+        ImportError: For a workbook, if openpyxl is not installed.
+        LabeltreeError: Of the reader's class, if the file is missing or malformed.
+    """
+    try:
+        if split_packed(path)[0] in SHEETS:
+            table = read_sheet(path)
+            cells = [[_text(value) or "" for value in column] for column in table.columns]
+            rows = zip(table.numbers, map(list, zip(*cells, strict=True)), strict=True)
+            return [(table.header_row, list(table.header)), *rows]
+        data = read_unpacked(path)
+        text, encoding, _ = decode_text(data)
+        if not text.strip():
+            return []
+        form = find_text_form(data[:START], path.name, encoding)
+        lines = io.StringIO(text, newline="")
+        for _ in range(form.skip):
+            lines.readline()
+        table_rows = csv.reader(lines, delimiter=form.delimiter, strict=True)
+        return list(enumerate(table_rows, form.skip + 1))
+    except csv.Error as error:
+        raise reader.failure(path, "it is not CSV") from error
+    except OSError as error:
+        raise reader.failure(path, (error.strerror or str(error)).lower()) from error
+    except ValueError as error:  # the message is the reason
+        raise reader.failure(path, str(error)) from error
 
 
 def sheet_names(path: Path) -> list[str]:

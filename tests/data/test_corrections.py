@@ -12,6 +12,7 @@ from labeltree.data.correction_rounds import CorrectionRounds
 from labeltree.data.corrections import DECISIONS, Correction, Corrections, sample_ids
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
+from labeltree.workbooks import write_workbook
 
 TREE = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
 HEADER = "sample,label,suggested,decision\n"
@@ -59,6 +60,33 @@ def test_tables_as_spreadsheets_save_them(tmp_path: Path, text: str, encoding: s
     )
 
 
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8", "utf-8-sig", "utf-16"])
+def test_tables_of_a_german_spreadsheet(tmp_path: Path, encoding: str) -> None:
+    rows = HEADER.replace(",", ";") + "Käse & Gemüse/a.jpg;Käse;Obst, frisch;x\r\n"
+    assert Corrections.load(table(tmp_path, rows, encoding)).entries == (
+        Correction("Käse & Gemüse/a.jpg", "Käse", "accept", "Obst, frisch"),
+    )
+
+
+def test_a_workbook_of_corrections(tmp_path: Path) -> None:
+    columns = ["sample", "label", "suggested", "score", "decision"]
+    rows = [["a", "dog", "cat", 0.9, "x"], ["7", "dog", "cat", 0.8, None], ["8", "cat", "1", 0.7, "1"]]
+    write_workbook(tmp_path / "suspects.xlsx", {"suspects": (columns, rows)})
+    assert Corrections.load(tmp_path / "suspects.xlsx").entries == (
+        Correction("a", "dog", "accept", "cat"),
+        Correction("8", "cat", "accept", "1"),
+    )
+    write_workbook(tmp_path / "wrong.xlsx", {"suspects": (columns, [*rows, ["b", "dog", "cat", 0.9, "ok"]])})
+    with pytest.raises(DataError, match="row 5: the decision 'ok'"):
+        Corrections.load(tmp_path / "wrong.xlsx")
+
+
+def test_letters_that_a_spreadsheet_has_misread_are_told() -> None:
+    taken = Corrections((Correction("KÃ¤se/a.jpg", "dog", "accept", "cat"),))
+    with pytest.raises(DataError, match=r"'KÃ¤se/a\.jpg' is 'Käse/a\.jpg'.*open the table anew as UTF-8"):
+        taken.resolve(["Käse/a.jpg"], TREE.encode(["dog"]), TREE)
+
+
 def test_rows_about_one_sample_that_agree_are_one_correction(tmp_path: Path) -> None:
     rows = HEADER + "a,dog,cat,accept\na,dog,cat,\na,dog,cat,yes\nb,dog,,reject\nb,dog,cat,no\n,,,no\n"
     assert Corrections.load(table(tmp_path, rows)).entries == (Correction("a", "dog", "accept", "cat"),)
@@ -93,7 +121,10 @@ def test_missing_and_damaged_files_are_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no table of corrections at"):
         Corrections.load(tmp_path / "none.csv")
     with pytest.raises(DataError, match=r"corrections\.csv"):
-        Corrections.load(table(tmp_path, HEADER + "é,dog,cat,accept\n", "latin-1"))
+        Corrections.load(table(tmp_path, HEADER + "собака,dog,cat,accept\n", "cp1251"))
+    (tmp_path / "damaged.xlsx").write_bytes(b"PK no workbook")
+    with pytest.raises(DataError, match=r"damaged\.xlsx' cannot be read .*: it is damaged"):
+        Corrections.load(tmp_path / "damaged.xlsx")
 
 
 def test_saved_corrections_are_read_back(tmp_path: Path) -> None:

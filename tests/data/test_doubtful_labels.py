@@ -135,6 +135,13 @@ def test_texts_that_stand_for_missing_ones_are_counted_and_no_copies(tmp_path: P
     assert said.startswith("4 texts stand for missing ones ('n/a', 'N/A' and '-'), and teach nothing: empty ")
 
 
+def test_texts_are_copies_but_for_case_and_blanks(tmp_path: Path) -> None:
+    rows = [f"a warm red coat of wool {number},{'ab'[number % 2]}" for number in range(20)]
+    (tmp_path / "t.csv").write_text("text,label\n" + "\n".join([*rows, "A WARM  red coat of wool 0,b"]))
+    (said,) = warn_of_copies(open_source(tmp_path / "t.csv"))
+    assert said.startswith("2 samples are copies (equal texts) with different labels: 'line 2' (a) and ")
+
+
 def test_copies_with_different_labels_are_named(tmp_path: Path) -> None:
     rows = list_products()
     rows[40][0] = rows[130][0]

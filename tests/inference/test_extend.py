@@ -315,6 +315,7 @@ def test_copies_count_as_one_group(home: Path, run: Path, tmp_path: Path) -> Non
     (tmp_path / "single.csv").write_text("\n".join(rows))
     said = extension_text(extend_run(run, tmp_path / "single.csv"))
     assert " group" not in said.replace("(or groups)", "")
+    undo_extension(run)
     (tmp_path / "copies.csv").write_text("\n".join([*rows, rows[1]]))
     extension = extend_run(run, tmp_path / "copies.csv")
     learned = {each["class"]: (each["samples"] + each["held"], each["groups"]) for each in extension.added}

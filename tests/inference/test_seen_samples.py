@@ -13,8 +13,11 @@ import pytest
 
 import labeltree as lt
 from labeltree.cli.main import main
+from labeltree.errors import DataError
+from labeltree.inference.extend import extension_text, extensions_of
 from labeltree.inference.named_samples import seen_in_training, seen_since_training
 from labeltree.runs import RunFolder
+from labeltree.runs.sample_record import SampleRecord
 
 LABELS = ("benign/naevus", "benign/keratosis", "malignant/melanoma", "malignant/carcinoma")
 CENTRES = np.random.default_rng(0).normal(size=(4, 8))
@@ -154,6 +157,56 @@ def test_samples_of_an_extension_certify_nothing(
     assert answered.coverage is None
 
 
+def test_an_extension_leaves_out_the_samples_of_earlier_ones(
+    home: Path, copied: Callable[..., Path], tmp_path: Path
+) -> None:
+    run, table, more = copied(), tmp_path / "more.csv", patients("more", 30, 9, ("benign/wart",))
+    more.to_csv(table, index=False)
+    first = lt.extend(run, table)
+    with pytest.raises(DataError, match=r"90 samples of earlier extensions; name samples .*--undo"):
+        lt.extend(run, table)
+    assert len(extensions_of(run)) == 1
+    later = patients("later", 20, 10, ("benign/wart",))
+    pd.concat([more, later]).to_csv(table, index=False)
+    second = lt.extend(run, table)
+    assert sum(each["samples"] + each["held"] for each in second.added) == 60
+    text = extension_text(second)
+    assert "90 samples of earlier extensions were left out." in text
+    assert "If their labels were corrected, undo those extensions first" in text
+    known = [each.record["accuracies"] for each in (first, second)]
+    assert known[1]["known"] == known[0]["known"] + known[0]["new"] + second.added[0]["held"]
+    more.assign(label="benign/wart/common").to_csv(table, index=False)
+    third = lt.extend(run, table)
+    assert "90 samples of earlier extensions have a new class here" in extension_text(third)
+    assert [each["held"] for each in third.added] == [0]
+
+
+def test_samples_of_a_retired_class_come_back(
+    home: Path, copied: Callable[..., Path], tmp_path: Path
+) -> None:
+    run, table = copied(), tmp_path / "more.csv"
+    patients("more", 30, 9, ("benign/wart",)).to_csv(table, index=False)
+    lt.extend(run, table)
+    lt.extend(run, retire=["benign/wart"])
+    again = lt.extend(run, table)
+    assert [(each["samples"], each["held"]) for each in again.added] == [(90, 0)]
+
+
+def test_an_extension_leaves_out_what_the_run_was_calibrated_on(
+    home: Path, copied: Callable[..., Path], tmp_path: Path
+) -> None:
+    run, table = copied(), tmp_path / "more.csv"
+    lt.calibrate(run, data=home / "new.csv")
+    more = patients("more", 30, 9, ("benign/wart",))
+    pd.concat([pd.read_csv(home / "new.csv"), more]).to_csv(table, index=False)
+    extension = lt.extend(run, table)
+    assert "120 samples that the run was calibrated on were left out." in extension_text(extension)
+    assert sum(each["samples"] + each["held"] for each in extension.added) == 90
+    answered = lt.load(run).predict(data=home / "new.csv", labelled=True)
+    assert answered.seen is not None
+    assert answered.seen.all(), "they are among those that its promises rest on"
+
+
 def test_evaluation_speaks_of_the_calibration_that_answers(home: Path, copied: Callable[..., Path]) -> None:
     run = copied()
     settings: dict[str, Any] = {"resamples": 0, "protocols": ["decisions", "decoding"]}
@@ -190,3 +243,57 @@ def test_own_test_samples_of_a_calibration_are_told(home: Path, copied: Callable
     lt.calibrate(run, data=home / "own.csv")
     cautions = lt.evaluate(run, resamples=0).result.cautions
     assert any("among those that the run was calibrated or extended with" in each for each in cautions)
+
+
+WORDS = {
+    "animal/dog": "barks at the door",
+    "animal/cat": "purrs on the sofa",
+    "plant/oak": "drops its acorns",
+}
+
+
+def titles(name: str) -> pd.DataFrame:
+    """Twelve texts of each label."""
+    rows = [(f"{name} {number} {words}", label) for label, words in WORDS.items() for number in range(12)]
+    return pd.DataFrame(rows, columns=["text", "label"])
+
+
+def test_texts_are_copies_but_for_case_and_blanks(tmp_path: Path) -> None:
+    own, table = tmp_path / "own.csv", tmp_path / "table.csv"
+    titles("Old").to_csv(own, index=False)
+    settings: dict[str, Any] = {"encoder": "small-text", "epochs": 1, "val": 0.3, "progress_bar": False}
+    path = lt.train(own, out=tmp_path / "run", **settings).path
+    run = lt.load(path).run
+
+    def write(texts: pd.DataFrame) -> lt.Source:
+        texts.assign(text=texts["text"].str.upper().str.replace(" ", "  ")).to_csv(table, index=False)
+        return lt.open_data(table)
+
+    assert np.array_equal(
+        seen_in_training(run, write(titles("Old"))), seen_in_training(run, lt.open_data(own))
+    )
+    assert not seen_in_training(run, write(titles("New"))).any()
+    assert not seen_in_training(run, write(titles("Ol d"))).any(), "blanks between words tell them apart"
+    titles("New").to_csv(own, index=False)
+    lt.calibrate(path, data=own)
+    run = lt.load(path).run
+    assert seen_since_training(run, write(titles("New"))).all()
+    assert not seen_since_training(run, write(titles("Old"))).any()
+
+
+def test_texts_of_a_run_without_plain_digests_are_known_by_content(tmp_path: Path) -> None:
+    own = tmp_path / "own.csv"
+    titles("Old").to_csv(own, index=False)
+    source = lt.open_data(own)
+    copies, splits = source.copy_digests(), np.full(len(source), "train")
+    zeros = np.zeros(len(source), np.int64)
+    record = SampleRecord(zeros, zeros, splits, digests=copies[:, 0])
+    names = [""] * len(source)
+    assert (record.splits_in(names, copies) == "train").all()
+    titles("OLD").to_csv(own, index=False)
+    changed = lt.open_data(own).copy_digests()
+    assert not (record.splits_in(names, changed) == "train").any()
+    record = SampleRecord(zeros, zeros, splits, digests=copies[:, 0], plain_digests=copies[:, 1])
+    assert (record.splits_in(names, changed) == "train").all()
+    record.save(tmp_path / "samples.npz")
+    assert (SampleRecord.load(tmp_path / "samples.npz").splits_in(names, changed) == "train").all()

@@ -31,6 +31,7 @@ from labeltree.serving.explorer.node_facts import count_below, facts_of_node
 from labeltree.serving.explorer.open_explorer import explore
 from labeltree.serving.explorer.review_decisions import Conflict, Decision, Kept
 from labeltree.serving.guard import Guard, host_of
+from labeltree.workbooks import write_workbook
 
 HEAD = "sample,label,suggested,decision\n"
 TOKEN = "0123456789abcdef-token"
@@ -518,13 +519,20 @@ def test_what_others_wrote_into_the_file_stays(client: TestClient, corrections: 
         ("sample,label,suggested,decision,Label\n", "more than one column 'label'"),
         ("", "no column 'sample'"),
         (HEAD + '"a,b\n', "it is not CSV"),
-        (HEAD + "\udcff,b\n", "not text in UTF-8"),
+        (HEAD + "\udc81,b\n", "line 2 is not UTF-8"),
     ],
 )
 def test_damaged_files_of_corrections(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "damaged.csv"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(DataError, match=why):
+        CorrectionsFile(path, make_collection(tmp_path, each=1))
+
+
+def test_a_workbook_of_corrections_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "suspects.xlsx"
+    write_workbook(path, {"suspects": (HEAD.strip().split(","), [])})
+    with pytest.raises(DataError, match="it is a workbook, and decisions are written as CSV"):
         CorrectionsFile(path, make_collection(tmp_path, each=1))
 
 

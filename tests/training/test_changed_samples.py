@@ -209,6 +209,31 @@ def test_what_was_only_touched_or_moved_as_a_whole_is_the_same(
         shutil.rmtree(elsewhere)
 
 
+def test_after_a_move_the_first_command_is_still_that_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The recipe keeps what was asked for; what was chosen for it compares equal all the same."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    labels = np.repeat(["animal/dog", "animal/cat", "plant/oak", "plant/fern"], 15)
+    Path("a").mkdir()
+    np.savez("a/v.npz", vectors=rng.normal(size=(60, 8)).astype(np.float32), labels=labels)
+    first = ["train", "--data", "a/v.npz", "--objective", "auto", "--epochs", "1", "--quiet", "--out", "run"]
+    assert main(first) == 0
+    recipe = Path("run/recipe.yaml").read_text()
+    assert "objective: auto" in recipe
+    Path("a").rename("b")
+    moved = ["train", "--config", "run/recipe.yaml", "--data", "b/v.npz", "--out", "run", "--quiet"]
+    assert main(moved) == 0
+    assert Path("run/recipe.yaml").read_text() == recipe.replace("/a/v.npz", "/b/v.npz")
+    Path("b").rename("a")
+    assert main(first) == 0
+    assert Path("run/recipe.yaml").read_text() == recipe
+    assert capsys.readouterr().out.count("the run was complete") == 2
+    assert main([*first, "--head.dim", "7"]) == 2
+    assert "give another --out\n" in capsys.readouterr().err, "no advice to delete a complete run"
+
+
 def train_by(words: list[str]) -> None:
     """As `main` does, with its error."""
     from labeltree.cli.commands import train_command as command

@@ -7,8 +7,9 @@ import torch
 
 from labeltree.data import ArrayStore, Source
 from labeltree.taxonomy import Taxonomy
+from labeltree.training.read_recipes import make_recipe
 from labeltree.training.recipe import Recipe
-from labeltree.training.resolution import resolve_recipe
+from labeltree.training.resolution import left_open, resolve_recipe
 
 TREE = Taxonomy.from_paths([("a", "x"), ("b", "y")])
 
@@ -101,3 +102,11 @@ def test_a_frozen_text_encoder_sees_texts_as_they_are():
 def test_what_needs_augmentation(setting):
     with pytest.raises(ValueError, match="which has no effect while views is 'identity'"):
         Recipe(data="made", views="identity", **setting)
+
+
+def test_what_was_chosen_and_what_is_left_open_may_be_the_same():
+    settings = {"data": "made", "encoder": "vectors"}
+    asked = make_recipe({**settings, "objective": "auto"})
+    chosen = make_recipe({**settings, "objective": "pairs-proxies-means", "head.dim": 256})
+    for known, recipe in ((asked, chosen), (chosen, asked)):
+        assert known.differences(recipe, but=left_open(known, recipe)) == []

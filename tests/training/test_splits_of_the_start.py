@@ -136,7 +136,7 @@ def test_runs_before_the_run_count_too(tmp_path: Path, begin: Callable[[str, Rec
     run: Any = SimpleNamespace(folder=RunFolder(second), recipe=last)
     held_out = [split == "test" for split in after.values()]
     assert (~seen_in_training(run, source)).tolist() == held_out, "nor does extend hold them out"
-    digests = source.sample_digests()
+    digests = source.copy_digests()
     assert seen_by_start(last, digests) == sum(split != "test" for split in list(after.values())[:45])
     assert seen_by_start(last, digests[held_out]) == 0
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -21,9 +20,10 @@ from labeltree.counted_nouns import say_count
 from labeltree.data.source import Source, printable
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.lazy import torch
-from labeltree.safe_files import Reader, read_text
+from labeltree.safe_files import Reader
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.naming import some
+from labeltree.workbooks import spreadsheet_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,8 +54,7 @@ _WORDS = {
 }
 DECISIONS = {word: decision for decision, words in _WORDS.items() for word in words}
 """What may stand in the column `decision`, in lower case, and what it means."""
-_READER = Reader("a table of corrections", "save it again as CSV in UTF-8", DataError)
-_DELIMITERS = ",;\t"
+_READER = Reader("a table of corrections", "save it again as .xlsx or as CSV in UTF-8", DataError)
 _NUMBERED = re.compile(r"(.*/)?row \d+( of the sheet)?|line \d+|\d+|.* #\d+", re.DOTALL)
 _MOST_SHOWN = 1000  # characters of a text
 _DIGITS = str.maketrans("0123456789", "ghijklmnop")  # no cell that a spreadsheet could take for a number
@@ -118,7 +117,7 @@ class Corrections:
     def load(cls, path: str | Path) -> Corrections:
         """Read a table; rows without a decision, or with `keep` or `reject`, are not corrections.
 
-        The file is CSV in UTF-8, separated by commas, semicolons or tabs, with the columns `sample`,
+        The file is a workbook (`.xlsx`) or CSV, as a spreadsheet saves it, with the columns `sample`,
         `label`, `suggested` and `decision` in any order; of others only `content` is read, if it is
         there. `decision` is `accept` (also `yes`, `y`, `x` or `1`), `remove`, `no label`, `reject`
         (also `keep`, `no`, `n` or `0`) or empty. To give another label than the suggested one, change
@@ -131,11 +130,8 @@ class Corrections:
         path = Path(path).expanduser()
         if not path.is_file():
             raise DataError(f"no table of corrections at '{path}'")
-        text = read_text(path, _READER).removeprefix("\ufeff")
-        delimiter = max(_DELIMITERS, key=text.split("\n", 1)[0].count)
-        with _READER.reading(path, "it is not CSV"):
-            lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
-        names = [name.strip().lower() for name in lines[0]] if lines else []
+        lines = spreadsheet_rows(path, _READER)
+        names = [name.strip().lower() for name in lines[0][1]] if lines else []
         missing = [column for column in COLUMNS if column not in names]
         if missing:
             raise DataError(
@@ -147,7 +143,7 @@ class Corrections:
         if double:
             raise DataError(f"'{path}' has more than one column '{double[0]}'; leave one of them")
         entries: dict[str, tuple[Correction, int]] = {}
-        for number, line in enumerate(lines[1:], 2):
+        for number, line in lines[1:]:
             cells = dict.fromkeys((*COLUMNS, CONTENT), "") | dict(zip(names, line, strict=False))
             entry = _read_row(cells, f"'{path}', row {number}") if any(line) else None
             if entry is None:
@@ -235,11 +231,27 @@ class Corrections:
                 f"inserted, removed or changed since: '{outcomes['moved'][0]}' is another sample now; "
                 "restore the data, or look for suspects anew"
             )
+        known, names = set(ids), (one.sample for one in self.entries)
+        if misread := next((name for name in names if _read_as_utf8(name) in known), None):
+            return (
+                f"letters of '{self.name}' were misread before it was saved ('{misread}' is "
+                f"'{_read_as_utf8(misread)}'): a spreadsheet has opened UTF-8 as Windows-1252; open the "
+                "table anew as UTF-8 (in Excel: Data, From Text/CSV)"
+            )
         example = f"'{ids[0]}'" if len(ids) else "none"
         return (
             f"none of the {len(self.entries)} corrected samples of '{self.name}' is among the data "
             f"('{self.entries[0].sample}'; the data have {example}); the table belongs to other data"
         )
+
+
+def _read_as_utf8(text: str) -> str | None:
+    """A text that was read as Windows-1252, as UTF-8; None if it was not misread."""
+    try:
+        mended = text.encode("cp1252").decode("utf-8")
+    except UnicodeError:
+        return None
+    return None if mended == text else mended
 
 
 def sample_ids(source: Source) -> list[str]:

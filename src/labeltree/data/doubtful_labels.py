@@ -30,7 +30,7 @@ def warn_of_copies(source: Source) -> list[str]:
         return []
     if (source.digests is None and source.texts is None) or getattr(source.store, "unchecked", None):
         return []  # digests of pixels take long, and those of parts of files may be equal by chance
-    digests = np.ascontiguousarray(source.sample_digests())
+    digests = np.ascontiguousarray(source.copy_digests()[:, -1])
     content = np.unique(digests.view(f"V{digests.shape[1]}")[:, 0], return_inverse=True)[1]
     nodes, ends = source.nodes.numpy(), source.taxonomy.subtree_end.numpy()
     empty = _placeholder_texts(source)

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -36,7 +36,10 @@ __all__ = [
     "TableRows",
     "bytes_digest",
     "combined_digests",
+    "digest_set",
     "file_digest",
+    "have_digest",
+    "plain_text",
     "printable",
     "text_begin",
 ]
@@ -348,22 +351,36 @@ class Source:
         """
         return self.row_digests(self.rows)
 
+    def copy_digests(self) -> Array:
+        """Digests `(n, k, 16)` uint8 by which copies are known: two samples are copies if they share one.
+
+        These are `sample_digests`, and with texts those of the texts without case and blanks, the last.
+        """
+        forms = (str,) if self.texts is None else (str, plain_text)
+        return np.stack(self._digests_by_form(self.rows, forms), axis=1)
+
     def row_digests(self, rows: Tensor) -> Array:
         """Digests `(m, 16)` uint8 of the content of rows `(m,)` of the store and the texts.
 
         See `sample_digests`.
         """
-        digests = []
+        return self._digests_by_form(rows, (str,))[0]
+
+    def _digests_by_form(self, rows: Tensor, forms: Sequence[Callable[[str], str]]) -> list[Array]:
+        """The digests `(m, 16)` of rows, with the texts in each form; once if there are no texts."""
         if self.vectors is not None:
             known = self.vectors.digests() if self.digests is None else self.digests
-            of_rows: Array = known[rows.numpy()]
-            return of_rows
+            return [known[rows.numpy()]] * len(forms)
+        images = None
         if self.store is not None:
             once, places = rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-            digests.append(self._image_digests(once)[places.numpy()])
-        if self.texts is not None:
-            digests.append(_text_digests(self.texts[row] for row in rows.tolist()))
-        return digests[0] if len(digests) == 1 else combined_digests(*digests)
+            images = self._image_digests(once)[places.numpy()]
+        texts = self.texts
+        if texts is None:
+            assert images is not None
+            return [images]
+        of_texts = [_text_digests(form(texts[row]) for row in rows.tolist()) for form in forms]
+        return of_texts if images is None else [combined_digests(images, each) for each in of_texts]
 
     def _image_digests(self, rows: Tensor) -> Array:
         if self.digests is not None:
@@ -421,6 +438,26 @@ class Source:
         if split not in (*SPLITS, CALIB, UNSEEN):
             raise DataError(f"split is '{split}'; it must be one of {', '.join((*SPLITS, CALIB, UNSEEN))}")
         return self.subset(torch.from_numpy(np.flatnonzero(self.split == split)))
+
+
+def plain_text(text: str) -> str:
+    """The form in which texts are compared: without case, and with single blanks.
+
+    Example:
+        >>> plain_text(" A red\tCap ")
+        'a red cap'
+    """
+    return " ".join(text.casefold().split())
+
+
+def digest_set(digests: Array) -> set[bytes]:
+    """The digests `(..., 16)` as bytes."""
+    return {row.tobytes() for row in digests.reshape(-1, digests.shape[-1])}
+
+
+def have_digest(digests: Array, known: Collection[bytes]) -> Array:
+    """Which samples `(n,)` bool have one of their digests `(n, k, 16)` among those known."""
+    return np.array([any(each.tobytes() in known for each in row) for row in digests], dtype=bool)
 
 
 def file_digest(path: str | Path) -> bytes:

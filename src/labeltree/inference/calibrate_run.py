@@ -275,7 +275,7 @@ def calibrate_run(options: CalibrateOptions) -> Decider:
         if source is None:
             keep_calibration(run, None)
         else:
-            keep_calibration(run, held, source.sample_digests())
+            keep_calibration(run, held, source.copy_digests())
         folder.write_json(folder.decisions, record)
         keep_description(run)
         return decider

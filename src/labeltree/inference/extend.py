@@ -34,7 +34,12 @@ from labeltree.inference.calibrate_run import fit_decider, open_decider
 from labeltree.inference.decider import Decider
 from labeltree.inference.extended_head import extended_head, scores_of_head
 from labeltree.inference.load_run import TrainedRun
-from labeltree.inference.named_samples import open_other, seen_in_training
+from labeltree.inference.named_samples import (
+    open_other,
+    seen_in_calibrations,
+    seen_in_extensions,
+    seen_in_training,
+)
 from labeltree.inference.place_classes import (
     Placed,
     extended_taxonomy,
@@ -176,7 +181,7 @@ def extend_run(options: ExtendOptions) -> Extension:
         by_name = _named(before, home, options)
         known = _reference(before, home)
         source, seen, said = (
-            (None, torch.zeros(0, dtype=torch.bool), list[str]()) if data is None else _open(run, options)
+            (None, torch.zeros(0, dtype=torch.bool), list[str]()) if data is None else _open(before, options)
         )
         new = None if source is None else embed_source(run.network, source, keep=False, progress=progress)
         gone = _retired(run.taxonomy, before, retire)
@@ -256,7 +261,7 @@ def extend_run(options: ExtendOptions) -> Extension:
                 {"class": list(taxonomy.path(node)), "synonyms": list(more)} for node, more in named.items()
             ]
             record["name_weight"] = names.evidence.weight
-        digests = None if source is None else source.sample_digests()[(source.nodes > 0).numpy()]
+        digests = None if source is None else source.copy_digests()[(source.nodes > 0).numpy()]
         return _write(home, decider, new_ones, table, new, record, head, digests)
 
 
@@ -304,43 +309,60 @@ def _reference(before: Decider, home: RunFolder) -> EmbeddingTable:
     return known
 
 
+_TRAINED = "that the run was trained on"
+_EXTENDED = "of earlier extensions"
+_CALIBRATED = "that the run was calibrated on"
 _COPIES = "Equal samples, and images of one row, are one group: all of it is learned from, or held out."
 
 
-def _open(run: TrainedRun, options: ExtendOptions) -> tuple[Source, Tensor, list[str]]:
+def _open(before: Decider, options: ExtendOptions) -> tuple[Source, Tensor, list[str]]:
     """The samples to learn from, which of them the run has seen `(n,)`, and what has to be said of them.
 
-    Samples that the run was trained on stay if their class is new to it: after a split, the parts are learned
-    from them. Others of them say nothing new.
+    Samples that the run was trained on, or later extended or calibrated with, stay if their class is new to
+    it: after a split, the parts are learned from them. Others of them say nothing new.
     """
-    data, under = str(options.data), options.under
+    run, data = before.run, str(options.data)
     source = open_other(
         run, data, data_path=options.data_path, own_labels=True, as_trained=True, table=options.table
     )
+    trained, extended, calibrated = (
+        torch.from_numpy(find(run, source))
+        for find in (seen_in_training, seen_in_extensions, seen_in_calibrations)
+    )
+    seen = trained | extended | calibrated
+    keeps = ~seen | _has_new_class(before, source, options, trained, seen)
+    kinds = {
+        _TRAINED: trained,
+        _EXTENDED: extended & ~trained,
+        _CALIBRATED: calibrated & ~extended & ~trained,
+    }
+    left = {of: count for of, those in kinds.items() if (count := int((those & ~keeps).sum()))}
+    undo = (
+        "If their labels were corrected, undo those extensions first ('labeltree extend "
+        f"{typed(options.run)} --undo'), and extend the run again."
+    )
+    labelled = source.nodes > 0
+    if bool(labelled.any()) and not bool((keeps & labelled).any()):
+        known = " and ".join(say_count(count, f"sample {of}", f"samples {of}") for of, count in left.items())
+        said = f"no labelled sample of '{data}' is new to the run: {known}; name samples that are new to it"
+        if list(left) == [_TRAINED]:
+            said = f"the run was trained on all samples of '{data}'; name samples that are new to it"
+        raise DataError(f"{said}. {undo}" if _EXTENDED in left else said)
     notes = []
-    seen = torch.from_numpy(seen_in_training(run, source))
-    fresh = torch.zeros(source.taxonomy.num_nodes, dtype=torch.bool)
-    for node in torch.unique(source.nodes[seen & (source.nodes > 0)]).tolist():
-        place = path_in_tree(source.taxonomy.path(node), run.taxonomy, under, options.retire)
-        fresh[node] = run.taxonomy.follow(place.path) is None
-    keeps = ~seen | ((source.nodes > 0) & fresh[source.nodes.clamp(min=0)])
-    if not bool(keeps.any()):
-        raise DataError(f"the run was trained on all samples of '{data}'; name samples that are new to it")
-    if not bool(keeps.all()):
-        trained = "that the run was trained on"
-        forms = f"sample {trained} was left out.", f"samples {trained} were left out."
-        notes.append(say_count(int((~keeps).sum()), *forms))
-    source, seen = source.subset(keeps.nonzero()[:, 0]), seen[keeps]
-    if bool(seen.any()):
-        notes.append(
-            say_count(
-                int(seen.sum()),
-                "sample that the run was trained on has a new class here: it was learned from, and is not "
-                "held out.",
-                "samples that the run was trained on have a new class here: they were learned from, and none "
-                "of them is held out.",
+    for of, count in left.items():
+        notes.append(say_count(count, f"sample {of} was left out.", f"samples {of} were left out."))
+        notes += [undo] if of == _EXTENDED else []
+    for of, those in kinds.items():
+        if count := int((those & keeps).sum()):
+            notes.append(
+                say_count(
+                    count,
+                    f"sample {of} has a new class here: it was learned from, and is not held out.",
+                    f"samples {of} have a new class here: they were learned from, and none of them is held "
+                    "out.",
+                )
             )
-        )
+    source, seen = source.subset(keeps.nonzero()[:, 0]), seen[keeps]
     if source.groups is not None and not source.columns.get("groups"):
         notes.append(_COPIES)
     if source.label_sets is not None:
@@ -349,6 +371,27 @@ def _open(run: TrainedRun, options: ExtendOptions) -> tuple[Source, Tensor, list
     if not bool((source.nodes > 0).any()):
         raise DataError(f"no sample of '{data}' has one label; new classes are learned from labelled samples")
     return source, seen, notes
+
+
+def _has_new_class(
+    before: Decider, source: Source, options: ExtendOptions, trained: Tensor, seen: Tensor
+) -> Tensor:
+    """Which samples `(n,)` bool that the run has seen have a class that is new to it.
+
+    The run was trained with every class of its taxonomy; of other samples, a class that answers no more is
+    new again.
+    """
+    taxonomy = before.run.taxonomy
+    new = torch.zeros(source.taxonomy.num_nodes, dtype=torch.bool)
+    silent = torch.zeros_like(new)
+    for label in torch.unique(source.nodes[seen & (source.nodes > 0)]).tolist():
+        place = path_in_tree(source.taxonomy.path(label), taxonomy, options.under, options.retire)
+        node = taxonomy.follow(place.path)
+        new[label] = node is None
+        below = [] if node is None else [node, *torch.as_tensor(taxonomy.descendants(node)).tolist()]
+        silent[label] = not bool(torch.isin(before.rule.classes.nodes, torch.tensor(below)).any())
+    labels = source.nodes.clamp(min=0)
+    return (source.nodes > 0) & seen & torch.where(trained, new[labels], silent[labels])
 
 
 def _retired(taxonomy: Taxonomy, before: Decider, retire: Sequence[str]) -> Tensor:

@@ -29,12 +29,13 @@ from labeltree.ridge.ridge_file import load_ridge, save_ridge
 from labeltree.ridge.ridge_loss import TreeRidgeLoss
 from labeltree.ridge.tree_ridge import TreeRidge
 from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
-from labeltree.safe_files import Reader, read_json, read_text
+from labeltree.safe_files import Reader, read_json
 from labeltree.taxonomy.naming import some
 from labeltree.training.experiment import standardise
 from labeltree.training.features.frozen import encode_rows
 from labeltree.training.tokens_and_views import open_inputs
 from labeltree.training.training_labels import training_labels
+from labeltree.workbooks import spreadsheet_rows
 
 __all__ = [
     "Chosen",
@@ -214,8 +215,8 @@ def check_can_forget(run: TrainedRun, chosen: Chosen) -> None:
 
 def _check_start(run: TrainedRun, chosen: Chosen, anew: str) -> None:
     """Raise a `RunError` if the weights that a run started from have seen the samples, or may have."""
-    digests, start = chosen.record.digests, run.recipe.weights
-    shared = seen_by_start(run.recipe, None if digests is None else np.asarray(digests)[chosen.gone])
+    digests, start = chosen.record.copy_digests, run.recipe.weights
+    shared = seen_by_start(run.recipe, None if digests is None else digests[chosen.gone])
     if shared is None:
         raise RunError(
             f"the encoder of '{run.folder.path}' is that of '{start}', and nothing there says "
@@ -364,10 +365,11 @@ def _copy_table(
     """Write the rows of a CSV file that are kept, if there is one, and of them some columns."""
     if not file.is_file():
         return
-    with _TABLE.reading(file, "it is not CSV"):
-        table = csv.DictReader(io.StringIO(read_text(file, _TABLE), newline=""))
-        names = [name for name in table.fieldnames or () if columns is None or name in columns]
-        rows = [row for row in table if keeps(row)]
+    (_, header), *lines = spreadsheet_rows(file, _TABLE) or [(1, [])]
+    names = [name for name in header if columns is None or name in columns]
+    with _TABLE.reading(file, "a column is missing"):
+        tables = [dict.fromkeys(header, "") | dict(zip(header, line, strict=False)) for _, line in lines]
+        rows = [row for line, row in zip(lines, tables, strict=True) if any(line[1]) and keeps(row)]
     out = io.StringIO(newline="")
     writer = csv.DictWriter(out, names, extrasaction="ignore")
     writer.writeheader()

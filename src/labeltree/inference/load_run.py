@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from labeltree.data import Source
+from labeltree.data.source import digest_set, have_digest
 from labeltree.errors import RunError, typed
 from labeltree.models import misfits
 from labeltree.progress import Progress
@@ -367,7 +368,7 @@ def seen_by_start(recipe: Recipe, digests: np.ndarray[Any, Any] | None) -> int |
 
     Args:
         recipe: Of the run; 0 if it did not start from weights of a file or a run.
-        digests: `(n, 16)` of the contents of the samples.
+        digests: `(n, k, 16)` of the contents of the samples, see `Source.copy_digests`.
     """
     if recipe.weights is None:
         return 0
@@ -375,7 +376,9 @@ def seen_by_start(recipe: Recipe, digests: np.ndarray[Any, Any] | None) -> int |
         return None
     started, known = list(start_records(recipe)), set[bytes]()
     for _, record in started:
-        known |= {row.tobytes() for row in np.asarray(record.digests)[np.asarray(record.split) != "test"]}
+        copies = record.copy_digests
+        if copies is not None:
+            known |= digest_set(copies[np.asarray(record.split) != "test"])
     first = started[-1][0] if started else recipe
-    seen = sum(row.tobytes() in known for row in np.asarray(digests))
+    seen = int(have_digest(digests, known).sum())
     return seen or (None if first.weights is not None else 0)

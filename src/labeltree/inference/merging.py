@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from labeltree.atomic import new_folder_in, writing
+from labeltree.data.source import digest_set, have_digest
 from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import Classifiers
 from labeltree.errors import DataError, RunError, typed
@@ -203,17 +204,18 @@ def _digest(encoder: torch.nn.Module) -> str:
 
 def _check_apart(folders: Sequence[RunFolder]) -> None:
     """Raise a `DataError` if runs that record their samples have some in common."""
-    seen: dict[bytes, RunFolder] = {}
+    seen: list[tuple[set[bytes], RunFolder]] = []
     for folder in folders:
-        digests = folder.load_samples().digests if folder.samples.is_file() else None
-        own = {row.tobytes() for row in (np.zeros((0, 16), np.uint8) if digests is None else digests)}
-        shared = [key for key in own if key in seen]
-        if shared:
-            raise DataError(
-                f"{len(shared)} samples of '{folder.path}' are in '{seen[shared[0]].path}', too, and would "
-                "count twice; let one of the runs forget them first ('labeltree forget')"
-            )
-        seen |= dict.fromkeys(own, folder)
+        digests = folder.load_samples().copy_digests if folder.samples.is_file() else None
+        if digests is None:
+            continue
+        for known, other in seen:
+            if shared := int(have_digest(digests, known).sum()):
+                raise DataError(
+                    f"{shared} samples of '{folder.path}' are in '{other.path}', too, and would "
+                    "count twice; let one of the runs forget them first ('labeltree forget')"
+                )
+        seen.append((digest_set(digests), folder))
 
 
 def _held_out(run: TrainedRun, places: Tensor) -> EmbeddingTable | None:

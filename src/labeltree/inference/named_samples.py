@@ -32,13 +32,14 @@ from labeltree.data.images.image_files import OnError
 from labeltree.data.images.image_files import open_images as open_image_files
 from labeltree.data.images.stores import SomeImages, in_threads
 from labeltree.data.object_stores import local_copy
-from labeltree.data.source import printable
+from labeltree.data.source import have_digest, printable
 from labeltree.data.table_columns import settings_of_another
 from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.errors import DataError, LabeltreeError, TaxonomyError, UnknownLabelError
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.reference import kept_digests
 from labeltree.preprocessing import Preprocessing
+from labeltree.runs import RunFolder
 from labeltree.runs.sample_record import SampleRecord
 from labeltree.split_names import CALIB
 from labeltree.system_files import is_system_file
@@ -60,6 +61,8 @@ __all__ = [
     "open_other",
     "open_texts",
     "open_vectors",
+    "seen_in_calibrations",
+    "seen_in_extensions",
     "seen_in_training",
     "seen_since_training",
     "table_settings",
@@ -538,7 +541,7 @@ def seen_in_training(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:
     records = [record for record in records if record.digests is not None]
     if not records:
         return seen
-    names, digests = source.sample_names(), source.sample_digests()
+    names, digests = source.sample_names(), source.copy_digests()
     for record in records:
         known = names if record.given_names() is not None else [""] * len(names)
         seen |= np.isin(record.splits_in(known, digests), ("train", "val", CALIB))
@@ -550,13 +553,33 @@ def seen_since_training(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]
 
     These are labelled samples that are not its own; all False if the folder has no digests of them.
     """
-    folder = run.folder
-    number = int(folder.path.name) if folder.extension.is_file() else 0
-    extended = [each.reference for each in folder.home.extensions if int(each.path.name) <= number]
-    known = {digest for file in (*extended, folder.calibration_samples) for digest in kept_digests(file)}
+    seen: np.ndarray[Any, Any] = seen_in_extensions(run, source) | seen_in_calibrations(run, source)
+    return seen
+
+
+def seen_in_extensions(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:
+    """Which samples `(n,)` bool an extension learned from or held out, up to the one that answers."""
+    return _have_contents(source, [each.reference for each in _extensions_until(run)])
+
+
+def seen_in_calibrations(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:
+    """Which samples `(n,)` bool the run was calibrated on, or what it was extended from."""
+    folders = [run.folder.home, *_extensions_until(run), run.folder]
+    return _have_contents(source, [each.calibration_samples for each in folders])
+
+
+def _extensions_until(run: TrainedRun) -> list[RunFolder]:
+    """The extensions of a run up to the one that answers, which keeps the samples of those before."""
+    number = int(run.folder.path.name) if run.folder.extension.is_file() else 0
+    return [each for each in run.folder.home.extensions if int(each.path.name) <= number]
+
+
+def _have_contents(source: Source, files: Sequence[Path]) -> np.ndarray[Any, Any]:
+    """Which samples `(n,)` bool have the content of one whose digest is in a file, see `save_reference`."""
+    known = {digest for file in files for digest in kept_digests(file)}
     if not known:
         return np.zeros(len(source), dtype=bool)
-    return np.array([row.tobytes() in known for row in source.sample_digests()], dtype=bool)
+    return have_digest(source.copy_digests(), known)
 
 
 def _keep_paired(run: TrainedRun, source: Source) -> Source:

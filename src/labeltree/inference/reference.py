@@ -123,7 +123,8 @@ def keep_calibration(run: TrainedRun, table: EmbeddingTable | None, digests: Dig
         run: The run.
         table: The samples, of which the labelled ones are kept, at most 20,000; None if they are the run's
             own validation samples, which are among the reference samples.
-        digests: `(n, 16)` of the contents of the samples; those of all labelled ones are kept.
+        digests: `(n, k, 16)` of the contents of the samples, see `Source.copy_digests`; those of all
+            labelled ones are kept.
     """
     file = run.folder.calibration_samples
     if table is None:
@@ -217,8 +218,8 @@ def save_reference(
         run: The run.
         table: The samples.
         path: The file.
-        digests: `(m, 16)` of the contents of samples that are not the run's own, by which it knows them when
-            it is measured; an exported model has none.
+        digests: `(m, k, 16)` of the contents of samples that are not the run's own, by which it knows copies
+            of them when it is measured; an exported model has none.
     """
     from safetensors.torch import save
 
@@ -235,7 +236,7 @@ def save_reference(
         values = [int(text) if text else -1 for text in column.tolist()]
         parts[f"{_ATTRIBUTE}{name}"] = torch.tensor(values, dtype=torch.int64)
     if digests is not None:
-        parts[_DIGESTS] = torch.from_numpy(np.unique(digests, axis=0))
+        parts[_DIGESTS] = torch.from_numpy(np.unique(digests.reshape(-1, digests.shape[-1]), axis=0))
     with atomic_write(path) as temporary:
         temporary.write_bytes(save({name: value.contiguous() for name, value in parts.items()}))
 

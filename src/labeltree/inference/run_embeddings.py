@@ -243,7 +243,7 @@ def _has_learned_features(run: TrainedRun) -> bool | None:
         return True
     if run.recipe.weights is None:
         return False
-    seen = seen_by_start(run.recipe, run.source.sample_digests())
+    seen = seen_by_start(run.recipe, run.source.copy_digests())
     return None if seen is None else seen > 0
 
 

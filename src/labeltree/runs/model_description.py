@@ -20,6 +20,20 @@ __all__ = ["ModelDescription"]
 _FORMAT, _VERSION = "labeltree model", 1
 
 
+def with_settings(
+    settings: Mapping[str, Any], others: Mapping[str, Any], names: Sequence[str]
+) -> dict[str, Any]:
+    """Settings with some of other settings; a name is dotted where settings are nested."""
+    changed = copy.deepcopy(dict(settings))
+    for name in names:
+        *outer, last = name.split(".")
+        ours, theirs = changed, others
+        for part in outer:
+            ours, theirs = ours.setdefault(part, {}), theirs[part]
+        ours[last] = theirs[last]
+    return changed
+
+
 @dataclass(frozen=True)
 class ModelDescription:
     """What rebuilds the model of a run, beside its weights and taxonomies.
@@ -53,14 +67,7 @@ class ModelDescription:
 
     def with_settings(self, settings: Mapping[str, Any], names: Sequence[str]) -> ModelDescription:
         """The description with some of other settings; a name is dotted where settings are nested."""
-        changed = copy.deepcopy(dict(self.settings))
-        for name in names:
-            *outer, last = name.split(".")
-            ours, theirs = changed, settings
-            for part in outer:
-                ours, theirs = ours.setdefault(part, {}), theirs[part]
-            ours[last] = theirs[last]
-        return replace(self, settings=changed)
+        return replace(self, settings=with_settings(self.settings, settings, names))
 
     def save(self, path: Path) -> None:
         """Write the description as JSON, atomically."""

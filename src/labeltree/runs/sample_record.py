@@ -45,6 +45,8 @@ class SampleRecord:
         names: Name of each sample within the data set. None, like all attributes below, in runs that
             began before names were recorded.
         digests: Digest of the content of each sample, `(n, 16)` uint8.
+        plain_digests: The same of texts without case and blanks; None without texts, and in runs that began
+            before they were recorded.
         given_split: The data set's own split `(n,)` str, empty where it has none.
         groups: Group of each sample `(n,)` int64; None if there are no groups.
         data: Name of the data set.
@@ -66,6 +68,7 @@ class SampleRecord:
     ratings: Array | None = None
     names: Sequence[str] | None = None
     digests: Array | None = None
+    plain_digests: Array | None = None
     given_split: Array | None = None
     groups: Array | None = None
     data: str = ""
@@ -84,6 +87,12 @@ class SampleRecord:
     def has_contents(self) -> bool:
         """Whether names and contents are recorded: runs of early versions have only ids and labels."""
         return self.names is not None
+
+    @property
+    def copy_digests(self) -> Array | None:
+        """Digests `(n, k, 16)` by which copies of the samples are known, see `Source.copy_digests`."""
+        known = [each for each in (self.digests, self.plain_digests) if each is not None]
+        return np.stack(known, axis=1) if known else None
 
     def arrays(self) -> dict[str, Array]:
         """The record as named arrays, in the form of the file."""
@@ -150,7 +159,7 @@ class SampleRecord:
         """Check the lengths and types of all columns."""
         for name in _COLUMNS:
             column, axes = getattr(self, name), 2 if name in _WIDE else 1
-            kind = {"split": "U", "given_split": "U", "digests": "u"}.get(name, "i")
+            kind = {"split": "U", "given_split": "U", "digests": "u", "plain_digests": "u"}.get(name, "i")
             if column is not None and (column.ndim != axes or column.dtype.kind != kind):
                 raise ValueError(f"the column {name} is {column.dtype} {column.shape}")
         if not fits(self.names, list[str] | None):
@@ -214,23 +223,31 @@ class SampleRecord:
 
         Args:
             names: Names `(m,)` within their data set.
-            digests: Digests of their contents, `(m, 16)` uint8.
+            digests: Digests of their contents, `(m, k, 16)` uint8, see `Source.copy_digests`.
         """
         splits = np.zeros(len(names), dtype="<U6")
-        if self.digests is None:
+        known = self.copy_digests
+        if self.digests is None or known is None:
             return splits
         ours = [row.tobytes() for row in np.asarray(self.digests)]
-        theirs = [row.tobytes() if row.any() else b"" for row in np.asarray(digests)]  # zeros: unreadable
+        theirs, plain = (  # zeros: unreadable
+            [row.tobytes() if row.any() else b"" for row in digests[:, form]] for form in (0, -1)
+        )
         by_content: dict[bytes, str] = {}
-        for content, split in zip(ours, np.asarray(self.split).tolist(), strict=True):
-            by_content[content] = most_taught(split, by_content.get(content, ""))
+        for copies, split in zip(known, np.asarray(self.split).tolist(), strict=True):
+            for content in {row.tobytes() for row in copies}:
+                by_content[content] = most_taught(split, by_content.get(content, ""))
+        taught = [
+            most_taught(*(by_content.get(content, "") for content in contents))
+            for contents in zip(theirs, plain, strict=True)
+        ]
         places = {key: place for place, key in enumerate(_keys(self.names))}
         at = [places.get(key, -1) for key in _keys(names)]
         alike = [place >= 0 and ours[place] == content for place, content in zip(at, theirs, strict=True)]
         there, changed = set(theirs), 2 * sum(alike) >= sum(place >= 0 for place in at)
-        for row, (place, content) in enumerate(zip(at, theirs, strict=True)):
-            if not alike[row] and content in by_content:
-                splits[row] = by_content[content]
+        for row, place in enumerate(at):
+            if not alike[row] and taught[row]:
+                splits[row] = taught[row]
             elif alike[row] or (place >= 0 and changed and ours[place] not in there):
                 splits[row] = self.split[place]
         return splits
@@ -348,7 +365,7 @@ class Changes:
         return "; ".join(f"{len(samples)} {kind} ({_some(samples)})" for kind, samples in self._kinds.items())
 
 
-_WIDE = ("label_sets", "aspects", "ratings", "digests")
+_WIDE = ("label_sets", "aspects", "ratings", "digests", "plain_digests")
 _COLUMNS = ("instances", "nodes", "split", *_WIDE, "given_split", "groups")
 
 

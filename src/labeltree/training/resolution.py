@@ -57,7 +57,7 @@ def left_open(known: Recipe, recipe: Recipe) -> tuple[str, ...]:
         alike = head_layers(known) == head_layers(recipe)  # one leaves it open, the other names the usual one
         return (*_AUTO_SETTINGS, "head.layers") if alike else _AUTO_SETTINGS
     options = [f"{name}.{key}" for r in both for name, given in r.options.items() for key in given]
-    return (*_AUTO_SETTINGS, "objective", "head.layers", *options)
+    return (*_AUTO_SETTINGS, "objective", "head.dim", "head.layers", *options)
 
 
 def resolve_recipe(recipe: Recipe, source: Source) -> Recipe:

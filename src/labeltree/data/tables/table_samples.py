@@ -23,6 +23,7 @@ from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.encoded import ImageParts
 from labeltree.data.images.image_files import HOW_TO_SKIP, OnError
 from labeltree.data.shards.shard_table import ShardTable
+from labeltree.data.source import plain_text
 from labeltree.data.table_columns import Cells, DataTable
 from labeltree.data.tables.text_columns import find_text_column, list_headings, list_text_columns
 from labeltree.data.unused_rows import UnusedRows
@@ -297,9 +298,7 @@ def _may_be_samples(table: DataTable, column: str) -> bool:
 def _codes_but_for_case(texts: Sequence[str], codes: Array) -> Array:
     """The codes of texts, equal for those that differ in case and blanks alone."""
     places: dict[str, int] = {}
-    places_of = [
-        places.setdefault(" ".join(text.casefold().split()), place) for place, text in enumerate(texts)
-    ]
+    places_of = [places.setdefault(plain_text(text), place) for place, text in enumerate(texts)]
     return np.array(places_of, dtype=codes.dtype)[codes]
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from labeltree.data import Source, list_datasets, open_source
 from labeltree.data.images.image_files import OnError, open_images
-from labeltree.data.source import printable
+from labeltree.data.source import digest_set, have_digest, printable
 from labeltree.decisions import Answers, ClassNodes, DecisionRule, Promise, fit_rule, holds_truth
 from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.decisions.prototypes_from_names import name_prototypes
@@ -103,8 +103,9 @@ def answer_by_names(options: ZeroShotOptions, taxonomy: Taxonomy) -> Answered:
         answers = rule.answer(scores, promise, top=options.top)
     labels = judged = seen = None
     if options.labelled and source is not None:
-        labels, digests = source.nodes, source.sample_digests() if known else ()
-        seen = torch.tensor([row.tobytes() in known for row in digests] or [False] * len(labels))
+        labels, seen = source.nodes, torch.zeros(len(source), dtype=torch.bool)
+        if known:
+            seen = torch.from_numpy(have_digest(source.copy_digests(), known))
         judged = by_name.classes.judges(labels) & ~seen
     return Answered(
         named.names,
@@ -178,7 +179,7 @@ def _calibrated(by_name: NameClassifier, data: str | Path) -> tuple[DecisionRule
     if not len(source):
         raise DataError(f"no sample of '{data}' has a label to calibrate on")
     rule = fit_rule(by_name.scores(source), source.nodes, by_name.classes, groups=source.groups)
-    return rule, frozenset(row.tobytes() for row in source.sample_digests())
+    return rule, frozenset(digest_set(source.copy_digests()))
 
 
 def _samples(options: ZeroShotOptions, space: NameSpace, taxonomy: Taxonomy) -> NamedSamples:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from labeltree.atomic import atomic_write
 from labeltree.data.corrections import COLUMNS, CONTENT, DECISIONS
 from labeltree.errors import DataError, TaxonomyError
-from labeltree.safe_files import Reader, read_text
+from labeltree.file_kinds import SHEETS
+from labeltree.safe_files import Reader
 from labeltree.serving.explorer.collection import Collection
 from labeltree.serving.explorer.review_decisions import Action, Decision, Kept, Suspect
+from labeltree.text_files import split_packed
+from labeltree.workbooks import spreadsheet_rows
 
 __all__ = ["CorrectionsFile", "read_suspects"]
 
@@ -39,6 +41,8 @@ class CorrectionsFile:
         self.path = path
         self._collection = collection
         self._contents = {one: content for one, content in (contents or {}).items() if content}
+        if split_packed(path)[0] in SHEETS:
+            raise _READER.failure(path, "it is a workbook, and decisions are written as CSV")
         self._rows()
 
     def read(self) -> Kept:
@@ -180,19 +184,15 @@ def _number(text: str) -> float | None:
 
 
 def _read_table(path: Path, needed: tuple[str, ...]) -> tuple[list[str], list[dict[str, str]]]:
-    """Columns and rows of a CSV, separated by commas, semicolons or tabs."""
-    text = read_text(path, _READER)
-    delimiter = max(",;\t", key=text.partition("\n")[0].count)
-    with _READER.reading(path, "it is not CSV"):
-        lines = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, restval="")
-        columns = [name.strip() for name in lines.fieldnames or []]
-        lines.fieldnames = [name.lower() if name.lower() in {*needed, CONTENT} else name for name in columns]
-        columns = list(lines.fieldnames)
-        rows = [dict(row) for row in lines]
+    """Columns and rows of a table as a spreadsheet saves it."""
+    (_, header), *numbered = spreadsheet_rows(path, _READER) or [(1, [])]
+    lines = [line for _, line in numbered if line]
+    columns = [name.strip() for name in header]
+    columns = [name.lower() if name.lower() in {*needed, CONTENT} else name for name in columns]
     if twice := [name for name in columns if columns.count(name) > 1]:
         raise DataError(f"'{path}' has more than one column '{twice[0]}'; rename one, so that none is lost")
-    if any(None in row for row in rows):
-        number = next(place for place, row in enumerate(rows, start=1) if None in row)
+    if any(len(line) > len(columns) for line in lines):
+        number = next(place for place, line in enumerate(lines, start=1) if len(line) > len(columns))
         raise DataError(f"row {number} of '{path}' has more cells than there are columns; mend it first")
     missing = [name for name in needed if name not in columns]
     if missing:
@@ -200,4 +200,4 @@ def _read_table(path: Path, needed: tuple[str, ...]) -> tuple[list[str], list[di
     double = [name for name in needed if columns.count(name) > 1]
     if double:
         raise _READER.failure(path, f"it has more than one column '{double[0]}'")
-    return columns, rows
+    return columns, [dict.fromkeys(columns, "") | dict(zip(columns, line, strict=False)) for line in lines]

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from labeltree.errors import RunError
 from labeltree.runs import ModelDescription, RunFolder
+from labeltree.runs.model_description import with_settings
+from labeltree.training.read_recipes import read_recipe
 from labeltree.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -176,19 +178,20 @@ def continue_after_divergence(folder: RunFolder, known: Recipe, recipe: Recipe) 
 
 
 def change_recipe(folder: RunFolder, recipe: Recipe, names: Sequence[str]) -> None:
-    """Save the new recipe of a run, and some of its settings in the description of the run's model.
+    """Save some settings of a recipe in that of a run, and in the description of the run's model.
 
     Args:
         folder: The run folder.
         recipe: The new recipe.
-        names: The settings that have changed, dotted as `optimizer.lr`. The description keeps the others:
-            what the recipe leaves open is resolved there.
+        names: The settings that have changed, dotted as `optimizer.lr`. Of the others, the run's recipe keeps
+            what was asked for, and the description what was chosen where that leaves it open.
     """
     if folder.description.is_file():  # runs of early versions have none until they are calibrated
         ModelDescription.load(folder.description).with_settings(recipe.to_dict(), names).save(
             folder.description
         )
-    recipe.save(folder.recipe)
+    asked = read_recipe(folder.recipe).to_dict()
+    Recipe.from_dict(with_settings(asked, recipe.to_dict(), names)).save(folder.recipe)
 
 
 def _entries(folder: RunFolder) -> list[dict[str, Any]]:

@@ -53,7 +53,7 @@ def earlier_splits(recipe: Recipe, source: Source) -> Array | None:
     """
     splits = None
     for _, record in start_records(recipe):
-        now = record.splits_in(source.sample_names(), source.sample_digests())
+        now = record.splits_in(source.sample_names(), source.copy_digests())
         splits = now if splits is None else np.array(list(map(most_taught, splits, now)), dtype="<U6")
     return splits
 

@@ -118,9 +118,11 @@ def as_begun(folder: RunFolder, known: Recipe, recipe: Recipe) -> Recipe:
 
 
 def _other_settings(folder: RunFolder, differences: list[str]) -> OtherSettingsError:
+    advice = "give another --out"
+    if not folder.encoder.is_file():  # a complete run is not to be lost
+        advice += ", or delete that folder"
     return OtherSettingsError(
-        f"'{folder.path}' holds a run with other settings ({'; '.join(differences[:3])}); "
-        f"give another --out, or delete that folder"
+        f"'{folder.path}' holds a run with other settings ({'; '.join(differences[:3])}); {advice}"
     )
 
 

@@ -206,6 +206,8 @@ def record_samples(data: Source, source: Source) -> SampleRecord:
 
 
 def _record_of(source: Source, num_data: int, given_split: np.ndarray[Any, Any]) -> SampleRecord:
+    copies = source.copy_digests()
+
     def array(column: Tensor | None) -> np.ndarray[Any, Any] | None:
         return None if column is None else column.numpy()
 
@@ -218,7 +220,8 @@ def _record_of(source: Source, num_data: int, given_split: np.ndarray[Any, Any])
         aspects=array(source.aspects),
         ratings=array(source.ratings),
         names=source.sample_names(),
-        digests=source.sample_digests(),
+        digests=copies[:, 0],
+        plain_digests=copies[:, 1] if copies.shape[1] > 1 else None,
         given_split=given_split,
         groups=array(source.groups),
         data=source.name,
