@@ -140,8 +140,8 @@ def test_what_few_groups_cannot_promise_is_left_out(tmp_path: Path) -> None:
     decided = measured.main.protocols["decisions"]
     assert not any(name.startswith("coverage_at") for name in decided.scores)
     said = (
-        "There are too few calibration samples to promise a coverage of 0.8, 0.9 or 0.95: there are 3 groups "
-        "of them, enough for at most 0.75."
+        "There are too few calibration samples to promise a coverage of 0.8, 0.9 or 0.95: 3 groups can "
+        "promise at most 0.75."
     )
     assert said in decided.notes
     assert said in measured.cautions

@@ -31,7 +31,8 @@ from labeltree.options.evaluation import EvaluateOptions
 from labeltree.progress import Progress
 from labeltree.report.evaluate_run import say_seen_since, with_ridge_options
 from labeltree.report.evaluation_case import Evaluated, EvaluationCase, data_notes, evaluate_case
-from labeltree.report.next_steps import predict_step
+from labeltree.report.next_steps import predict_steps
+from labeltree.report.other_taxonomy import name_version
 from labeltree.report.pages.first_screen import promise_sentence
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.split_names import CALIB
@@ -136,7 +137,8 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
         trained_by_epochs=by_epochs,
         remarks=[remark],
         source=source,
-        steps=[predict_step(options)],
+        measured_on=name_version(options) if options.taxonomy is not None else None,
+        steps=predict_steps(options, None if decider is None else decider.rule.fitted.num_groups),
         shown={
             "visible": torch.arange(len(table)) < len(theirs),
             "recipe": run.recipe.to_dict(),

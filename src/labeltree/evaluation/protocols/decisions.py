@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from labeltree.checks import check_choice
-from labeltree.counted_nouns import say_list
+from labeltree.counted_nouns import say_count, say_list
 from labeltree.decisions import (
     CALIBRATIONS,
     Calibration,
@@ -194,10 +194,11 @@ def _promises(
             columns += _promise_columns(inputs, answers, rows, shared, f"{coverage:g}")
     if missing:
         count, grouped = rule.fitted.num_groups, rule.fitted.groups is not None
-        of = f"group{'s' * (count != 1)} of them" if grouped else "of them"
+        each = say_count(count, "group") if grouped else say_count(count, "sample")
+        coverages = say_list(missing).replace(" and ", " or ")
         notes.append(
-            f"{TOO_FEW_TO_PROMISE} to promise a coverage of {say_list(missing).replace(' and ', ' or ')}: there "
-            f"are {count:,} {of}, enough for at most {largest_coverage(count):g}."
+            f"{TOO_FEW_TO_PROMISE} to promise a coverage of {coverages}: {each} can promise at most "
+            f"{largest_coverage(count):g}."
         )
     return columns, notes
 
