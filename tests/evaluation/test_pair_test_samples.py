@@ -223,7 +223,7 @@ def test_a_result_on_another_version_is_measured_again_by_its_run(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("given", "called"),
-    [("csv", "line 8"), ("numbered.csv", "the one with 5 in the column 'instance'"), ("npz", r"row 5 \(the")],
+    [("csv", "line 8"), ("numbered.csv", "the one with 5 in the column 'instance'"), ("npz", "row 6")],
 )
 def test_a_row_of_another_label_is_named_by_its_line(tmp_path: Path, given: str, called: str) -> None:
     draw = np.random.default_rng(0)
