@@ -59,6 +59,8 @@ class Answered:
         one_each: Whether no row of that table has several samples.
         seen: (n,) bool, True where the sample (of a group, one of its samples) is of training or calibration,
             so that its answer measures nothing; None if that was not looked up.
+        decides: (n,) bool, True where the label decides whether an answer is right, also of samples that are
+            not new; None = everywhere.
         geometry: Of the embeddings between which `why` has distances.
     """
 
@@ -80,6 +82,7 @@ class Answered:
     given: GivenColumns | None = None
     one_each: bool = True
     seen: Tensor | None = None
+    decides: Tensor | None = None
     geometry: str = "sphere"
 
     def __len__(self) -> int:
@@ -191,7 +194,7 @@ class Answered:
 
     def _rows(self, *, explained: bool = False) -> list[dict[str, Any]]:
         """A row for each sample, also for those without an answer; with all that JSON says, if asked for."""
-        rows = answer_rows(self.answers, self._read(), self.taxonomy, self.labels)
+        rows = answer_rows(self.answers, self._read(), self.taxonomy, self.labels, self.decides)
         if self.why is not None and explained:
             for row, steps in zip(rows, self.why, strict=True):
                 row["why"] = [step.to_dict(self.taxonomy) for step in steps]

@@ -101,11 +101,12 @@ def answer_by_names(options: ZeroShotOptions, taxonomy: Taxonomy) -> Answered:
         answers = _guesses(scores, by_name.classes, options.top)
     else:
         answers = rule.answer(scores, promise, top=options.top)
-    labels = judged = seen = None
+    labels = judged = seen = decides = None
     if options.labelled and source is not None:
         labels, digests = source.nodes, source.sample_digests() if known else ()
         seen = torch.tensor([row.tobytes() in known for row in digests] or [False] * len(labels))
-        judged = by_name.classes.judges(labels) & ~seen
+        decides = by_name.classes.judges(labels)
+        judged = decides & ~seen
     return Answered(
         named.names,
         answers,
@@ -117,6 +118,7 @@ def answer_by_names(options: ZeroShotOptions, taxonomy: Taxonomy) -> Answered:
         given=named.given,
         one_each=named.one_each,
         seen=seen,
+        decides=decides,
         classifier=_sentence(by_name, scores, labels),
         rests_on=_rests_on(rule, options),
         about={
