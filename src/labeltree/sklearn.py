@@ -61,7 +61,10 @@ class TaxonomyClassifier(
             as scikit-learn's scores of probabilities take them.
         taxonomy_: The taxonomy.
         head_: The `TreeRidge`.
-        fold_outputs_: What heads say of the training samples whose fold they have not seen.
+        fold_outputs_: What heads say of the training samples whose fold they have not seen: `probabilities`
+            and `outputs` `(n, c)` have a row for each sample of `fit`, NaN where it has no label, and the
+            columns of `classes_`; `labels` and `folds` `(n,)` are −1 there; `rows` are the samples with a
+            label.
         cv_plus_: With `guarantee` a `CvPlus`, whose `guaranteed_coverage` says what is guaranteed; else None.
 
     Example:
@@ -130,7 +133,7 @@ class TaxonomyClassifier(
             given: dict[str, Any] = {"groups": known, "penalty": self.penalty, "seed": int(seed)}
             given["nonlinear"] = self.nonlinear
             given["folds"] = max(min(self.folds, units), 2)
-            self.head_, self.fold_outputs_ = fit_tree_ridge(
+            self.head_, seen = fit_tree_ridge(
                 vectors, nodes, self.taxonomy_, tree=self.tree, instance=self.instance, **given
             )
             self.cv_plus_ = fit_cv_plus(vectors, nodes, self.head_, **given) if self.guarantee else None
@@ -139,7 +142,7 @@ class TaxonomyClassifier(
         names = _names(self.head_.classes, nodes, labels, dtype, self.taxonomy_)
         self._order = names.argsort(kind="stable")
         self.classes_ = names[self._order]
-        seen = self.fold_outputs_
+        self.fold_outputs_ = seen.of_all(len(vectors), torch.from_numpy(self._order))
         judged = self._class_nodes.judges(seen.labels)
         paths = find_paths(seen.probabilities[judged], self._class_nodes, "child")
         self._scores = conformal_scores(paths, seen.labels[judged], self.taxonomy_)
@@ -265,7 +268,9 @@ class TaxonomyClassifier(
             raise ValueError(
                 "label 0 is the root, which is no class: labels that are numbers are nodes of the taxonomy, "
                 "or -1 where missing. Where scikit-learn numbers the labels itself (cross_val_predict for "
-                "predict_proba, VotingClassifier), fit each fold or model yourself, or leave the taxonomy out"
+                "predict_proba, VotingClassifier), fit each fold or model yourself; what cross_val_predict "
+                "gives is in fold_outputs_.probabilities after fit. Without a taxonomy it runs, but "
+                "scikit-learn makes a class of missing labels: leave such samples out first"
             )
         if wrong:
             raise ValueError(

@@ -113,7 +113,7 @@ def test_several_files_of_a_row_are_samples_of_one_group(tmp_path: Path) -> None
         (photos / name).unlink()
     lost = list(stream_samples(file, image_folder=photos, image_name="{gbifID}_?.*"))[-1]
     assert str(lost.content) == "no file is called '13_?.*'"
-    assert [row for row, _, reason in source.unused.lines() if "cannot be read" in reason] == [2]
+    assert [row for row, _, reason in source.unused.lines() if "cannot be read" in reason] == [3]
 
 
 def test_a_file_that_fits_two_rows_is_refused(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from labeltree.evaluation.comparing.compare_runs import Compared, compare_paths
 from labeltree.options.comparison_options import CompareOptions
 from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
 from labeltree.runs.model_description import ModelDescription
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 from sweeps import long_unless, some_now
 
 TREE = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak"), ("plant", "elm")])
@@ -194,9 +194,36 @@ def test_a_sample_of_another_label_is_named_as_elsewhere_with_both_labels_and_wh
     assert f"then 'labeltree compare {first / 'elsewhere-FILE'} {other / 'elsewhere-FILE'}'" in said
 
 
+@pytest.mark.parametrize("judge", ["tree", "dag", "unrecorded"])
+def test_a_result_on_another_version_is_measured_again_by_its_run(tmp_path: Path, judge: str) -> None:
+    """Not by `evaluate RUN/on-FILE`, which is not the folder of a run."""
+    run, version = tmp_path / "run", tmp_path / "new.json"
+    run.mkdir()
+    ModelDescription({}, None).save(RunFolder(run).description)
+    there = _evaluated(run / "on-new", noise=0.9, ids=IDS, recorded=False)
+    other = _evaluated(tmp_path / "b", noise=0.3, ids=[*IDS[:4], IDS[5], IDS[4], *IDS[6:]], recorded=False)
+    if judge == "tree":
+        TREE.save(version)
+    else:
+        TaxonomyDAG(["root", "a", "b", "c"], [[], [0], [0], [1, 2]]).save(version)
+    if judge != "unrecorded":
+        known = {"digest": "0", "taxonomy": str(version), "mapping": "changes.yaml"}
+        RunFolder(there).write_json(RunFolder(there).measured_on, known)
+    with pytest.raises(DataError) as refused:
+        _compare(there, other)
+    said = str(refused.value)
+    words = f"--taxonomy {version}" if judge == "tree" else "--taxonomy new-tree.json"
+    folder, mapping = "elsewhere-FILE-on-" + ("new" if judge == "tree" else "new-tree"), "changes.yaml"
+    if judge == "unrecorded":
+        words, folder, mapping = "--taxonomy TREE.json", "elsewhere-FILE-on-TREE", "CHANGES.yaml"
+    assert f"'labeltree evaluate {run} --data FILE.csv {words} --mapping {mapping}' and 'lab" in said
+    assert f"'labeltree compare {run / folder} {other / 'elsewhere-FILE'}'" in said
+    assert (f"'labeltree taxonomy project {version} --out new-tree.json', " in said) == (judge == "dag")
+
+
 @pytest.mark.parametrize(
     ("given", "called"),
-    [("csv", "line 8"), ("numbered.csv", "the one with 5 in the column 'instance'"), ("npz", r"row 5 \(the")],
+    [("csv", "line 8"), ("numbered.csv", "the one with 5 in the column 'instance'"), ("npz", "row 6")],
 )
 def test_a_row_of_another_label_is_named_by_its_line(tmp_path: Path, given: str, called: str) -> None:
     draw = np.random.default_rng(0)

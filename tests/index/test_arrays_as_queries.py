@@ -40,7 +40,9 @@ VECTORS = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32)
 def test_vectors_are_searched_for(index: Path, queries: object, ids: list[str]) -> None:
     found = lt.search(index, queries, k=1)
     assert [answer.hits.ids[0] for answer in found.answers] == ids
-    assert [answer.query for answer in found.answers] == [f"row {row + 1}" for row in range(len(ids))]
+    assert [answer.query for answer in found.answers] == [f"vector {row}" for row in range(len(ids))], (
+        "as predict does"
+    )
 
 
 @pytest.mark.parametrize(

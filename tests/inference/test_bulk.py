@@ -144,7 +144,7 @@ def test_answers_are_those_of_the_model(run: Path, photos: Path, tmp_path: Path)
     assert [guesses[0]["node"] for guesses in table["guesses"]] == expected.answers.guesses[:, 0].tolist()
     assert table["guesses"][0][0]["class"] == model.taxonomy.path_name(table["guesses"][0][0]["node"])
     held = model.taxonomy.lca(expected.answers.nodes, expected.labels) == expected.answers.nodes
-    assert table["holds"] == held.tolist()
+    assert table["holds"] == held.tolist() == [row["holds"] for row in expected]
     assert table["label_node"] == expected.labels.tolist()
     assert table["problem"] == [None] * 40
     assert json.loads(pq.read_metadata(tmp_path / "out" / "part-00000.parquet").metadata[b"about"])[

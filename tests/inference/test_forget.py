@@ -431,6 +431,18 @@ def test_the_row_of_a_table_is_taken_from_those_that_are_not_used(tmp_path: Path
     assert [row["row"] for row in csv.DictReader(unused.open(encoding="utf-8"))] == ["13"]
 
 
+def test_the_id_of_a_row_that_is_not_used_is_taken_out(tmp_path: Path) -> None:
+    data = dict(np.load(write(tmp_path / "features.npz")))
+    data["labels"][[3, 5]] = ""
+    np.savez(tmp_path / "features.npz", **data)
+    run = solve(tmp_path / "features.npz", tmp_path / "run")
+    unused = RunFolder(run).unused_rows
+    listed = [(row["row"], row["id"]) for row in csv.DictReader(unused.open(encoding="utf-8"))]
+    assert listed == [("4", "sample-0003"), ("6", "sample-0005")]
+    lt.forget(run, samples=["sample-0003"])
+    assert [row["id"] for row in csv.DictReader(unused.open(encoding="utf-8"))] == ["sample-0005"]
+
+
 def test_equal_samples_keep_their_features(tmp_path: Path) -> None:
     from labeltree.training.features.feature_store import FeatureStore, forget_features
 

@@ -52,3 +52,23 @@ def test_embeddings_do_not_replace_vectors(home: Path, tmp_path: Path) -> None:
     with pytest.raises(lt.DataError, match="is what is read"):
         lt.embed(folder / "run", data=folder / "v.npz", out=folder / "v.npz")
     assert (folder / "v.npz").read_bytes() == before
+
+
+def test_what_holds_averages_to_the_coverage_that_is_printed(tmp_path: Path) -> None:
+    """A label too coarse to decide says nothing of any answer, also of one that is as coarse."""
+    draw = np.random.default_rng(0)
+    labels = np.array(["fruit/lemon", "fruit/lime", "bread/rye", "bread/rolls"])
+    centres = 2 * draw.normal(size=(4, 6))
+    for name, each in (("own", 60), ("new", 40)):
+        vectors = np.repeat(centres, each, axis=0) + 1.5 * draw.normal(size=(4 * each, 6))
+        given = np.repeat(labels, each)
+        if name == "new":
+            given[::4] = [label.partition("/")[0] for label in given[::4]]
+        np.savez(tmp_path / f"{name}.npz", vectors=vectors, label=given)
+    run = lt.train(tmp_path / "own.npz", "tree-ridge", out=tmp_path / "run", val=0.4, progress_bar=False)
+    answers = lt.predict(run, data=tmp_path / "new.npz", labelled=True, unknown=0.0)
+    assert answers.coverage is not None
+    told = [row["holds"] for row in answers]
+    assert all((holds is None) == (place % 4 == 0) for place, holds in enumerate(told))
+    share = np.mean([holds for holds in told if holds is not None])
+    assert share == pytest.approx(answers.coverage.whole.share)

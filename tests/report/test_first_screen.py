@@ -221,6 +221,10 @@ def test_the_page_opens_with_them(
     counts = result.counts | {"labelled only coarsely": 14}
     coarse = render_report(replace(result, counts=counts), table, taxonomy, projection="PCA", recipe=recipe)
     assert "Tested on 72 samples of 36 patients, 14 of them labelled only coarsely" in Page(coarse).text
+    assert table.groups is not None
+    lonely = replace(table, groups=table.groups.masked_fill(table.groups == table.groups.max(), -1))
+    some = Page(render_report(result, lonely, taxonomy, projection="PCA", recipe=recipe)).text
+    assert "Tested on 72 samples of 35 patients and 2 without one" in some
     bare = Page(render_report(evaluate(table, taxonomy), table, taxonomy, projection="PCA")).text
     assert "Sensitivity" not in bare
 

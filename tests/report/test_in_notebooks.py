@@ -57,6 +57,16 @@ def test_evaluations_show_intervals(place: Path) -> None:
     assert _is_safe(shown)
 
 
+def test_what_intervals_draw_is_said_alike_in_print_and_in_notebooks(place: Path) -> None:
+    data = dict(np.load(place / "near.npz"))
+    np.savez(place / "grouped.npz", **data, groups=np.array([f"p{row // 8}" for row in range(160)]))
+    for name, drawn in (("near", "over these samples"), ("grouped", "all samples of a group are drawn tog")):
+        done = lt.evaluate(place / f"{name}.npz", out=place / f"drawn-{name}", resamples=50)
+        (printed,) = (line for line in done.short.splitlines() if line.startswith("in brackets"))
+        assert drawn in printed
+        assert printed in done._repr_html_()
+
+
 def test_intervals_are_named_by_their_confidence(place: Path) -> None:
     done = lt.evaluate(place / "near.npz", out=place / "at 80", resamples=100, confidence=0.8)
     shown = done._repr_html_()

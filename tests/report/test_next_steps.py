@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pytest
 import torch
 from PIL import Image
 
+import labeltree as lt
 from labeltree.data.images import image_files
 from labeltree.options.evaluation import EvaluateOptions
-from labeltree.report.next_steps import predict_step, steps_after_run
-from labeltree.taxonomy import Taxonomy
+from labeltree.report.next_steps import predict_steps, steps_after_run
+from labeltree.runs import RunFolder
+from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
 TREE = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b",)])
 
@@ -23,7 +28,7 @@ def steps_of(nodes: list[int], files: list[str] | None = None) -> dict[str, str]
     run: Any = SimpleNamespace(
         source=source, taxonomy=TREE, network=SimpleNamespace(image_shape=shape), recipe=None
     )
-    return {step.command: step.purpose for step in steps_after_run(run, EvaluateOptions("runs/r"))}
+    return {step.command: step.purpose for step in steps_after_run(run, EvaluateOptions("runs/r"), 100)}
 
 
 def test_samples_without_a_finest_label_are_counted_in_words() -> None:
@@ -45,7 +50,34 @@ def test_few_pictures_are_looked_at(tmp_path: Any, monkeypatch: Any) -> None:
 
 
 def test_new_samples_are_answered_on_the_version_that_was_measured() -> None:
-    assert predict_step(EvaluateOptions("runs/r")).command == "labeltree predict runs/r SAMPLES"
+    (plain,) = predict_steps(EvaluateOptions("runs/r"), 100)
+    assert plain.command == "labeltree predict runs/r SAMPLES"
     newer = EvaluateOptions("runs/r", "new tree.obo", mapping="map.yaml")
     said = 'labeltree predict runs/r SAMPLES --taxonomy "new tree.obo" --mapping map.yaml'
-    assert predict_step(newer).command == said
+    assert [step.command for step in predict_steps(newer, 100)] == [said]
+
+
+@pytest.mark.slow
+def test_no_answers_are_proposed_on_a_dag_on_which_none_can_be_given(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    labels = np.repeat(["blood/red", "blood/white", "skin/nail", "skin/hair"], 30)
+    points = np.repeat(4 * draw.normal(size=(4, 6)), 30, axis=0) + draw.normal(size=(120, 6))
+    np.savez(tmp_path / "own.npz", vectors=points, label=labels)
+    run = lt.train(tmp_path / "own.npz", "tree-ridge", out=tmp_path / "run", val=0.3, progress_bar=False)
+    tree = RunFolder(tmp_path / "run").load_taxonomy()
+    parents = [[int(tree.parent[node])] for node in range(1, tree.num_nodes)]
+    parents[int(tree.leaves[0]) - 1] = [tree.find("blood"), tree.find("skin")]
+    tree.save(tmp_path / "tree.json")
+    TaxonomyDAG(tree.names, [[], *parents]).save(tmp_path / "dag.json")
+    proposed = {
+        file: [step.command.split()[1] for step in lt.evaluate(run, tmp_path / file, resamples=0).steps]
+        for file in ("tree.json", "dag.json")
+    }
+    assert "predict" in proposed["tree.json"]
+    assert "predict" not in proposed["dag.json"], "which ended with 'has two parents'"
+
+
+@pytest.mark.parametrize(("held", "asked"), [(3, " --coverage 0.75"), (8, " --coverage 0.8888"), (9, "")])
+def test_answers_are_proposed_at_a_coverage_that_can_be_promised(held: int, asked: str) -> None:
+    (step,) = predict_steps(EvaluateOptions("runs/r"), held)
+    assert step.command == f"labeltree predict runs/r SAMPLES{asked}"

@@ -122,6 +122,35 @@ def test_two_coverages_of_the_same_samples_are_told_apart(tmp_path: Path) -> Non
     assert "leaves out the 2" in again.result.cautions[-1]
 
 
+def test_what_few_groups_cannot_promise_is_left_out(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    labels = np.array(["fruit/lemon", "fruit/lime", "bread/rye", "bread/rolls"])
+    centres = 4 * draw.normal(size=(4, 8))
+    for name, donors in (("own", 12), ("new", 6)):
+        label = np.tile(np.arange(4), 10 * donors)
+        vectors = centres[label] + draw.normal(size=(len(label), 8))
+        donor = np.repeat([f"{name} {donor}" for donor in range(donors)], 40)
+        np.savez(tmp_path / f"{name}.npz", vectors=vectors, label=labels[label], donor=donor)
+    lt.train(
+        tmp_path / "own.npz", "tree-ridge", out=tmp_path / "run", progress_bar=False, val=0.25,
+        table={"group_column": "donor"},
+    )  # fmt: skip
+    measured = lt.evaluate(tmp_path / "run", data=tmp_path / "new.npz", resamples=50).result
+    assert measured.main.answer_score("top1") > 0.9
+    decided = measured.main.protocols["decisions"]
+    assert not any(name.startswith("coverage_at") for name in decided.scores)
+    said = (
+        "There are too few calibration samples to promise a coverage of 0.8, 0.9 or 0.95: 3 groups can "
+        "promise at most 0.75."
+    )
+    assert said in decided.notes
+    assert said in measured.cautions
+    asked = {"options": {"decisions": {"coverages": [0.7]}}}
+    fewer = lt.evaluate(tmp_path / "run", data=tmp_path / "new.npz", resamples=50, **asked).result
+    assert "coverage_at_0.7" in fewer.main.protocols["decisions"].scores
+    assert any("70\u202f% were promised" in each for each in fewer.cautions)
+
+
 def test_samples_of_training_are_told(home: Path) -> None:
     found = lt.evaluate(home / "run", data=home / "own.csv", resamples=0).result
     assert any("are also training or validation samples of the run" in each for each in found.cautions)

@@ -80,6 +80,31 @@ def test_labels_that_scikit_learn_has_numbered_are_no_nodes() -> None:
     assert (np.unique(paths)[alone.argmax(1)] == paths).mean() > 0.9
 
 
+def test_what_folds_say_has_the_rows_of_the_samples_and_the_columns_of_the_classes() -> None:
+    X, paths = samples(120, 0.3)
+    names = np.array([f"{'zyx'[int(node) % 3]}{path}" for node, path in enumerate(np.unique(paths))])
+    tree = Taxonomy.from_paths([(name,) for name in names])
+    labels = names[np.unique(paths, return_inverse=True)[1]].astype(object)
+    known = np.ones(len(X), dtype=bool)
+    known[[3, 50]] = False
+    truth = labels[known].astype(str)
+    labels[~known] = None
+    model = TaxonomyClassifier(tree).fit(X, labels)
+    assert model.head_.classes.tolist() != [tree.find(name) for name in model.classes_]
+    seen = model.fold_outputs_
+    for values in (seen.probabilities, seen.outputs):
+        assert values.shape == (len(X), len(model.classes_))
+        assert values[~known].isnan().all()
+        assert (model.classes_[values.numpy()[known].argmax(1)] == truth).mean() > 0.9
+    assert seen.classes.tolist() == [tree.find(name) for name in model.classes_]
+    assert seen.labels.tolist() == [-1 if label is None else tree.find(label) for label in labels]
+    assert (seen.folds[~known] == -1).all()
+    assert (seen.folds[known] >= 0).all()
+    assert seen.rows.tolist() == np.flatnonzero(known).tolist()
+    chosen = seen.probabilities[known, np.searchsorted(model.classes_, truth)]
+    assert seen.log_loss == pytest.approx(float(-chosen.log().mean()))
+
+
 def test_missing_and_coarse_labels() -> None:
     X, paths = samples(120, 0.3)
     labels = paths.astype(object)

@@ -79,7 +79,7 @@ def test_several_labels_are_lists() -> None:
     seen = model.fold_outputs_
     assert 1 not in seen.rows.tolist()
     assert seen.labels[0] == -1, "a sample with two classes judges no answer"
-    assert TREE.path_name(int(seen.labels[1])) == paths[2], "a label above another says nothing further"
+    assert TREE.path_name(int(seen.labels[2])) == paths[2], "a label above another says nothing further"
     assert len(model._scores) == 118
     with pytest.raises(ValueError, match="list of lists"):
         TaxonomyClassifier(TREE).fit(X, np.stack([paths, paths], 1))
@@ -140,7 +140,7 @@ def test_folds_are_counted_over_groups_with_labels() -> None:
     groups = np.arange(60) // 10
     labels[30:] = None
     model = TaxonomyClassifier(TREE, **SPACE).fit(X, labels, groups=groups)
-    assert model.fold_outputs_.folds.unique().tolist() == [0, 1, 2]
+    assert model.fold_outputs_.folds.unique().tolist() == [-1, 0, 1, 2]
     labels[10:] = None
     with pytest.raises(ValueError, match="cannot make 2 folds"):
         TaxonomyClassifier(TREE, **SPACE).fit(X, labels, groups=groups)

@@ -233,6 +233,17 @@ def test_the_posterior_space_of_another_objective(run: Path, tmp_path: Path, ada
     assert not torch.equal(other.embeddings, table.embeddings[:, : other.embeddings.shape[1]])
 
 
+def test_of_the_classes_of_a_solved_head_nothing_is_carried_over(
+    run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("WARNING", "labeltree.training"):
+        solve(run.parent / "features.npz", tmp_path / "second", f"--weights={run}")
+    (said,) = (each for each in caplog.messages if each.startswith("training starts from"))
+    assert "': the encoder; the head is solved anew, from all training samples" in said
+    assert "160 of 160 samples keep the split" in said
+    assert "classes: " not in said
+
+
 def test_a_run_starts_from_one_with_a_posterior_space(run: Path, tmp_path: Path) -> None:
     path = train_for_space(run.parent / "features.npz", tmp_path / "first")
     second = train_for_space(run.parent / "features.npz", tmp_path / "second", f"--weights={path}")

@@ -148,7 +148,7 @@ def out_of_fold(
     check_nodes("nodes", nodes, taxonomy)
     if not bool(torch.isfinite(vectors).all()):
         row = int((~torch.isfinite(vectors)).any(1).nonzero()[0])
-        raise DataError(f"row {row} of the vectors holds NaN or infinity; leave such rows out")
+        raise DataError(f"vector {row} holds NaN or infinity; leave such rows out")
     labels = torch.where(nodes > 0, nodes, -1)
     numbers = torch.from_numpy(group_numbers(groups, len(nodes)))
     judged, learned, rare = _classes(labels, numbers, taxonomy, fewest)

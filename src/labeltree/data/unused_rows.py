@@ -30,12 +30,14 @@ class UnusedRows:
             None = counted from 1.
         why: Index of each row's reason `(n,)` int64.
         reasons: Pairs of columns and a reason.
+        ids: The id of each row `(n,)`, empty where it has none; None = the table has no column of ids.
     """
 
     rows: Array
     why: Array
     reasons: tuple[tuple[str, str], ...]
     numbers: Array | None = None
+    ids: Array | None = None
 
     @classmethod
     def none(cls) -> UnusedRows:
@@ -61,14 +63,23 @@ class UnusedRows:
             None
             if self.numbers is None and other.numbers is None
             else np.concatenate([self._shown(), other._shown()]),
+            None if self.ids is None and other.ids is None else np.concatenate([self._ids(), other._ids()]),
         )
 
-    def numbered(self, number: Callable[[Array], Array]) -> UnusedRows:
-        """The same with the numbers that a person sees, which `number` gives for rows `(n,)`."""
-        return replace(self, numbers=number(self.rows))
+    def numbered(self, number: Callable[[Array], Array], ids: Array | None = None) -> UnusedRows:
+        """The same with the numbers that a person sees, which `number` gives for rows `(n,)`.
+
+        Args:
+            number: Gives the numbers.
+            ids: The ids of all rows of the table, if it has a column of them.
+        """
+        return replace(self, numbers=number(self.rows), ids=None if ids is None else ids[self.rows])
 
     def _shown(self) -> Array:
         return self.rows + 1 if self.numbers is None else self.numbers
+
+    def _ids(self) -> Array:
+        return np.full(len(self), "") if self.ids is None else self.ids
 
     def lines(self) -> list[tuple[int, str, str]]:
         """Number as a person sees it, columns and reason of each row, in the order of the rows."""
@@ -79,11 +90,17 @@ class UnusedRows:
         ]
 
     def save(self, path: Path) -> None:
-        """Write a CSV file with the columns `row`, `columns` and `reason`, atomically."""
+        """Write a CSV file with the columns `row`, `columns`, `reason` and, with ids, `id`, atomically."""
+        order = np.argsort(self.rows, kind="stable")
+        ids = None if self.ids is None else self.ids[order].tolist()
         with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(["row", "columns", "reason"])
-            writer.writerows(self.lines())
+            writer.writerow(["row", "columns", "reason", *([] if ids is None else ["id"])])
+            writer.writerows(
+                self.lines()
+                if ids is None
+                else ((*line, name) for line, name in zip(self.lines(), ids, strict=True))
+            )
 
     def in_words(self, table: Path, unit: str = "row") -> str:
         """The first rows, and the file in the cache folder to which all are written if there are more.

@@ -32,6 +32,7 @@ __all__ = [
     "conformal_scores",
     "count_groups",
     "group_codes",
+    "largest_coverage",
     "samples_needed",
     "share_of_groups",
     "threshold",
@@ -186,16 +187,20 @@ def samples_needed(promise: Promise) -> int:
     return samples_for_coverage(promise.coverage) if promise.method == "conformal" else 1
 
 
+def largest_coverage(count: int) -> float:
+    """The largest coverage, rounded down, that so many calibration samples (or groups) can promise."""
+    return math.floor(1e4 * count / (count + 1)) / 1e4
+
+
 def check_enough(count: int, promise: Promise, what: str = "calibration samples") -> None:
     """Raise a `DataError` that names the required number if `count` is smaller."""
     needed = samples_needed(promise)
     if count < needed:
-        within = math.floor(1e4 * count / (count + 1)) / 1e4 if count else 0.0
         sure = "" if promise.confidence is None else f" with confidence {promise.confidence:g}"
         raise DataError(
             f"coverage {promise.coverage:g}{sure} needs at least {needed} {what}, and there are {count}: "
             + (
-                f"ask for a coverage of at most {within:g}, or calibrate on more"
+                f"ask for a coverage of at most {largest_coverage(count):g}, or calibrate on more"
                 if count and not sure
                 else "calibrate on more"
             )

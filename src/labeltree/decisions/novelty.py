@@ -83,6 +83,10 @@ class Fit:
     distances: Tensor
     nodes: Tensor
 
+    def unknown(self, false_alarms: float) -> Tensor:
+        """Which samples (n,) bool are called unknown at this share of false alarms."""
+        return self.p_values <= false_alarms + _ROUNDING
+
 
 @dataclass(frozen=True)
 class NoveltyRule:
@@ -163,7 +167,7 @@ def mark_unknown(answers: Answers, paths: Paths, fit: Fit, false_alarms: float) 
         ValueError: If the share is outside of that range.
     """
     check_false_alarms(false_alarms)
-    unknown = fit.p_values <= false_alarms + _ROUNDING
+    unknown = fit.unknown(false_alarms)
     answers = replace(answers, p_known=fit.p_values, unknown=unknown)
     if answers.costs is not None:
         return answers

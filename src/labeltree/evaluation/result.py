@@ -37,6 +37,8 @@ __all__ = [
     "MethodResult",
     "ProtocolResult",
     "aspect_means",
+    "bracket_sentence",
+    "counted_units",
 ]
 
 FORMAT = 1
@@ -432,8 +434,9 @@ class EvaluationResult:
             cells = [_number(value, *ends) for value, ends in numbers]
             rows.append([name, method.classifier.name, *cells])
         table = html_table(head, rows, numbers=range(2, len(head)))
-        level = f"in brackets: {self.settings.confidence:.0%} confidence intervals, over these samples"
-        level = level if "[" in table else ""
+        answers = [f"{PREFIX[self.main.classifier.name]}{of}" for of in _ANSWERS]
+        counts = counted_units(self, answers, [(of, "embeddings") for of in _SEARCH])
+        level = bracket_sentence(self, counts) if "[" in table else ""
         return str(table + html_sentences([level, self.main.classifier.sentence, *self.cautions]))
 
     @classmethod
@@ -499,3 +502,40 @@ def _number(value: float, low: float, high: float) -> str:
     if math.isnan(value):
         return "–"
     return f"{value:.4f}" + ("" if math.isnan(low) else f" [{low:.3f}, {high:.3f}]")
+
+
+def counted_units(
+    result: EvaluationResult, answers: list[str], shown: Sequence[tuple[str, str | None]]
+) -> list[list[str]]:
+    """A column of the samples that each number of the evaluated method rests on, and one of their groups.
+
+    Without that of groups if each sample is one by itself.
+    """
+    outcomes = result.outcomes.get(result.name)
+    if outcomes is None:
+        return []
+    columns = [["samples", ""], ["groups", ""]][: 1 if outcomes.groups is None else 2]
+    for metric, role in [*((metric, None) for metric in answers), *shown]:
+        keys = [k for k in outcomes.keys if k[1] == metric and k[0] not in outcomes.protocols]
+        key = next((k for k in keys if k[0] == role), keys[0] if keys else None)
+        rows = None if key is None else outcomes.counted(key)
+        known = rows is not None and rows.any()
+        columns[0].append(f"{int(rows.sum())}" if rows is not None and known else "")
+        for column in columns[1:]:
+            column.append(f"{outcomes.count_groups(rows)}" if rows is not None and known else "")
+    return columns if columns[0][1:] != columns[-1][1:] else columns[:1]
+
+
+def bracket_sentence(result: EvaluationResult, counts: list[list[str]]) -> str:
+    """What the brackets of a table are, and what the intervals draw: samples, or groups and how many.
+
+    Args:
+        result: The result.
+        counts: What the numbers of the table rest on, see `counted_units`.
+    """
+    said = f"in brackets: {result.settings.confidence:.0%} confidence intervals"
+    if len(counts) < 2:
+        return f"{said}, over these samples" if counts else said
+    numbers = {cell for cell in counts[1][1:] if cell}
+    of = numbers.pop() if len(numbers) == 1 else "these"
+    return f"{said}, over {of} groups: all samples of a group are drawn together"

@@ -108,7 +108,7 @@ def vector_queries(
 
 
 def array_queries(index: Index, array: Any) -> list[Query]:
-    """The queries of an array of vectors, `(d,)` or `(m, d)`, named by their rows.
+    """The queries of an array of vectors, `(d,)` or `(m, d)`, named by their index as `predict` names them.
 
     For an index of a run on vectors these are samples, which the run embeds, if they are as long as its
     samples; otherwise they lie in the space of the index, as `embed` gives embeddings.
@@ -140,7 +140,7 @@ def array_queries(index: Index, array: Any) -> list[Query]:
             f"the array holds vectors of {vectors.shape[1]:,} numbers, and the index '{index.where}' vectors "
             f"of {index.settings.dim:,}{samples}; {_SAME_MODEL}"
         )
-    return [Query(kind, f"row {row + 1}", vector) for row, vector in enumerate(vectors)]
+    return [Query(kind, f"vector {row}", vector) for row, vector in enumerate(vectors)]
 
 
 def queries_in(place: str | Path, settings: Mapping[str, Any] | None = None) -> list[Query]:

@@ -329,6 +329,13 @@ class Decider:
         paths = self.rule.paths(scores)
         return mark_unknown(answers, paths, self.novelty.fit(table, paths.nodes), options.unknown)
 
+    def called_unknown(self, table: EmbeddingTable) -> Tensor | None:
+        """Which samples (n,) bool are called unknown, whatever coverage is asked for; None if none can be."""
+        if self.novelty is None:
+            return None
+        fit = self.novelty.fit(table, self.rule.paths(self.scores(table)).nodes)
+        return fit.unknown(USUAL_ANSWERS.unknown)
+
     def embed(self, source: Source) -> EmbeddingTable:
         """The embeddings of samples."""
         return embed_source(self.run.network, source, keep=False)

@@ -327,7 +327,11 @@ def stage_files(
             kept = tuple(entry for entry in table.entries if entry.sample not in chosen.names)
             replace(table, entries=kept).save(new.correction_file(number))
         rows = _row_numbers(chosen)
-        _copy_table(folder.unused_rows, new.unused_rows, lambda cells: cells["row"] not in rows)
+        _copy_table(
+            folder.unused_rows,
+            new.unused_rows,
+            lambda cells: cells["row"] not in rows and cells.get("id") not in chosen.names,
+        )
         _copy_table(folder.unreadable, new.unreadable, lambda cells: not chosen.names & set(cells.values()))
         _copy_table(
             folder.suspects,

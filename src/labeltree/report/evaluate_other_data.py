@@ -17,6 +17,7 @@ from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import Classifiers
 from labeltree.errors import DataError, LabeltreeError, RunError, typed
 from labeltree.evaluation import EvaluationResult, carry_over
+from labeltree.evaluation.protocols.decisions import TOO_FEW_TO_PROMISE
 from labeltree.inference.calibrate_run import open_decider, with_stored_rule
 from labeltree.inference.decider import Decider
 from labeltree.inference.load_run import TrainedRun, load_run
@@ -30,7 +31,8 @@ from labeltree.options.evaluation import EvaluateOptions
 from labeltree.progress import Progress
 from labeltree.report.evaluate_run import say_seen_since, with_ridge_options
 from labeltree.report.evaluation_case import Evaluated, EvaluationCase, data_notes, evaluate_case
-from labeltree.report.next_steps import predict_step
+from labeltree.report.next_steps import predict_steps
+from labeltree.report.other_taxonomy import name_version
 from labeltree.report.pages.first_screen import promise_sentence
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.split_names import CALIB
@@ -112,8 +114,7 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
             *_drifted(open_decider(here), theirs.rows(~seen)),
             *_seen_before(int(taught.sum()), int((later & ~taught).sum())),
             *_shared_groups(known, theirs.rows(~seen)),
-            *([] if bool(seen.all()) else filter(None, [promise_sentence(result)])),
-            *([] if decider is None else _explain_other_share(decider, theirs, seen)),
+            *_say_promise(result, decider, theirs, seen),
         ]
         return replace(result.with_notes(said, data_notes(source)), cautions=[*said, *result.cautions])
 
@@ -136,7 +137,8 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
         trained_by_epochs=by_epochs,
         remarks=[remark],
         source=source,
-        steps=[predict_step(options)],
+        measured_on=name_version(options) if options.taxonomy is not None else None,
+        steps=predict_steps(options, None if decider is None else decider.rule.fitted.num_groups),
         shown={
             "visible": torch.arange(len(table)) < len(theirs),
             "recipe": run.recipe.to_dict(),
@@ -305,9 +307,23 @@ def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
     ]
 
 
+def _say_promise(
+    result: EvaluationResult, decider: Decider | None, theirs: EmbeddingTable, seen: Tensor
+) -> list[str]:
+    """Whether promises were kept, or that none can be made; nothing if all samples were seen before."""
+    said = promise_sentence(result)
+    if not said:
+        notes = result.main.protocols["decisions"].notes
+        return [note for note in notes if note.startswith(TOO_FEW_TO_PROMISE)]
+    return [
+        *([] if bool(seen.all()) else [said]),
+        *([] if decider is None else _explain_other_share(decider, theirs, seen)),
+    ]
+
+
 def _explain_other_share(decider: Decider, theirs: EmbeddingTable, seen: Tensor) -> list[str]:
     """Why `predict --labelled` may say another coverage of the same samples; empty if it says the same."""
-    unknown = decider.answer(theirs.rows(~seen)).unknown if not bool(seen.all()) else None
+    unknown = decider.called_unknown(theirs.rows(~seen)) if not bool(seen.all()) else None
     called, known = 0 if unknown is None else int(unknown.sum()), int(seen.sum())
     why = []
     if called:

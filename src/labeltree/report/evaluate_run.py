@@ -16,6 +16,8 @@ from labeltree.data import Source
 from labeltree.data.correction_rounds import CorrectionFiles
 from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import Classifiers, classifiers_of_features
+from labeltree.decisions.conformal import count_groups
+from labeltree.decisions.promise_samples import for_promises
 from labeltree.errors import DataError, RunError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings
 from labeltree.evaluation.evaluate_table import have_same_features
@@ -30,10 +32,10 @@ from labeltree.options.evaluation import EvaluateOptions
 from labeltree.report.corrected_labels import already_corrected, correct_run
 from labeltree.report.evaluation_case import Evaluated, EvaluationCase, Remark, data_notes, evaluate_case
 from labeltree.report.next_steps import steps_after_run
-from labeltree.report.other_taxonomy import OtherTaxonomy, compare_with_before
+from labeltree.report.other_taxonomy import OtherTaxonomy, compare_with_before, name_version
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.split_names import UNSEEN
-from labeltree.taxonomy import load_taxonomy
+from labeltree.taxonomy import Taxonomy, load_taxonomy
 from labeltree.taxonomy.versions.between_versions import check_version
 
 __all__ = ["evaluate_run", "say_seen_since", "with_ridge_options"]
@@ -146,9 +148,9 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
         own_scores={key: own_scores(each.network) for key, each in runs.items()} if other is not None else {},
         remarks=[lambda result: _remark(result, run, options.split)],
         label_remarks=_label_remarks(folder, run, options, other),
-        measured_on=None if other is None else other.digest,
+        measured_on=None if other is None else {"digest": other.digest, **name_version(options)},
         source=run.source,
-        steps=steps_after_run(run, options),
+        steps=steps_after_run(run, options, _promise_units(tables["trained"], classifiers[name], other)),
         shown={
             "history": folder.read_history(),
             "validated_among": folder.read_summary().get("searched"),
@@ -157,6 +159,21 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
             "solver": run.network.objective.solver if other is None else None,
         },
     )
+
+
+def _promise_units(
+    table: EmbeddingTable, classifiers: Classifiers, other: OtherTaxonomy | None
+) -> int | None:
+    """Number of samples, or groups, that the promises of a run rest on, or can rest on at most.
+
+    None if the run cannot answer on the other taxonomy: a DAG, or one that its calibration is not about.
+    """
+    if other is not None and not isinstance(other.judge, Taxonomy):
+        return None
+    if classifiers.calibrated is not None:
+        return classifiers.calibrated.rule.fitted.num_groups if other is None else None
+    rows = for_promises(table) & (table.nodes > 0)
+    return count_groups(None if table.groups is None else table.groups[rows], int(rows.sum()))
 
 
 def _remark(result: EvaluationResult, run: TrainedRun, split: str) -> EvaluationResult:

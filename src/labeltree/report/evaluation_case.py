@@ -127,7 +127,8 @@ class EvaluationCase:
         own_scores: Name → the classifier that gave the answers of the table, for `other`.
         remarks: On the model and the data.
         label_remarks: On the labels; they come after what is said of the step to another taxonomy.
-        measured_on: The digest that is written beside the result, see `OtherTaxonomy.digest`; None = none is.
+        measured_on: The files of the other version that is measured on, and its digest, which are written
+            beside the result, see `name_version`; None = it is measured on its own taxonomy.
         source: The samples, by the ids of the table; None = the report does not show them.
         steps: Commands that may follow, besides a comparison.
         shown: Further arguments of `write_report`.
@@ -148,7 +149,7 @@ class EvaluationCase:
     own_scores: Mapping[str, ClassScores | None] = field(default_factory=dict)
     remarks: Sequence[Remark] = ()
     label_remarks: Sequence[Remark] = ()
-    measured_on: str | None = None
+    measured_on: Mapping[str, str] | None = None
     source: Source | None = None
     steps: Sequence[NextStep] = ()
     shown: Mapping[str, Any] = field(default_factory=dict)
@@ -166,7 +167,7 @@ def evaluate_case(
         case = open_case()
         result, table = _measure(case, progress)
         if case.measured_on is not None:
-            folder.write_json(folder.measured_on, {"digest": case.measured_on})
+            folder.write_json(folder.measured_on, dict(case.measured_on))
 
         differences = answer_differences(result)
         of_samples = _samples_shown(case.source)

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from labeltree.data.held_out_sizes import samples_for_coverage
 from labeltree.data.images.image_files import look_at_files
+from labeltree.decisions.conformal import largest_coverage
 from labeltree.errors import typed
 from labeltree.inference.load_run import TrainedRun
+from labeltree.options.answer_options import AnswerOptions
 from labeltree.options.evaluation import EvaluateOptions
 
-__all__ = ["NextStep", "compare_step", "predict_step", "steps_after_run", "steps_text", "suspects_step"]
+__all__ = ["NextStep", "compare_step", "predict_steps", "steps_after_run", "steps_text", "suspects_step"]
 
 _LARGER = 1.5  # so many times as large as they are read are pictures worth reading larger
 _LARGE_ENOUGH = 224
@@ -26,12 +29,13 @@ class NextStep:
     purpose: str
 
 
-def steps_after_run(run: TrainedRun, options: EvaluateOptions) -> list[NextStep]:
+def steps_after_run(run: TrainedRun, options: EvaluateOptions, held: int | None) -> list[NextStep]:
     """What fits a run: its labels, samples without a finest label, larger pictures, new samples.
 
     Args:
         run: The run.
         options: Its folder, as it was named, and the version of the taxonomy.
+        held: See `predict_steps`.
     """
     place = options.place
     folder = typed(place)
@@ -43,7 +47,7 @@ def steps_after_run(run: TrainedRun, options: EvaluateOptions) -> list[NextStep]
         if coarse == 1:
             purpose = "the sample without a finest label"
         steps.append(NextStep(f"labeltree label-next {folder}", purpose))
-    return [*steps, *_larger_pictures(run, place), predict_step(options)]
+    return [*steps, *_larger_pictures(run, place), *predict_steps(options, held)]
 
 
 def suspects_step(words: str) -> NextStep:
@@ -51,11 +55,21 @@ def suspects_step(words: str) -> NextStep:
     return NextStep(f"labeltree suspects {words}", "labels that look wrong")
 
 
-def predict_step(options: EvaluateOptions) -> NextStep:
-    """To answer for new samples with a run, on the version of the taxonomy that it was evaluated on."""
+def predict_steps(options: EvaluateOptions, held: int | None) -> list[NextStep]:
+    """To answer for new samples with a run, on the version of the taxonomy that it was evaluated on.
+
+    Args:
+        options: Its folder, as it was named, and the version of the taxonomy.
+        held: Number of samples, or groups, that its promises rest on: few cannot promise the usual coverage.
+            None = the run cannot answer on that version, as on a DAG: then nothing is proposed.
+    """
+    if held is None:
+        return []
     version = {"taxonomy": options.taxonomy, "mapping": options.mapping}
     words = "".join(f" --{name} {typed(file)}" for name, file in version.items() if file is not None)
-    return NextStep(f"labeltree predict {typed(options.place)} SAMPLES{words}", "answers for new samples")
+    if 0 < held < samples_for_coverage(AnswerOptions.coverage):
+        words += f" --coverage {largest_coverage(held):g}"
+    return [NextStep(f"labeltree predict {typed(options.place)} SAMPLES{words}", "answers for new samples")]
 
 
 def compare_step(place: str | Path) -> NextStep:

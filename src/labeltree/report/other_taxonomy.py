@@ -16,11 +16,12 @@ from labeltree.evaluation.answer_columns import PREFIX
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes
 from labeltree.evaluation.result import MethodResult
+from labeltree.options.evaluation import EvaluateOptions
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 from labeltree.taxonomy.versions.between_versions import VersionChange, mapping_digest
 
-__all__ = ["OtherTaxonomy", "compare_with_before"]
+__all__ = ["OtherTaxonomy", "compare_with_before", "name_version"]
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,12 @@ class OtherTaxonomy:
         counts = {kind: asdict(count) for kind, count in self.change.counts(nodes).items()}
         result = result.with_notes([said], cautions=[said] if counts or self.change.guesses else [])
         return replace(result, taxonomy_changes=counts)
+
+
+def name_version(options: EvaluateOptions) -> dict[str, str]:
+    """The files of the other version of a taxonomy that is measured on, by the option that takes them."""
+    files = {"taxonomy": options.taxonomy, "mapping": options.mapping}
+    return {name: str(file) for name, file in files.items() if file is not None}
 
 
 def compare_with_before(run: RunFolder, now: EvaluationResult) -> str | None:

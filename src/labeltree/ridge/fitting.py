@@ -71,9 +71,32 @@ class FoldOutputs:
     @property
     def losses(self) -> Tensor:
         """The log loss `(m,)` of each sample whose only label is a class; NaN for the others."""
-        at = torch.searchsorted(self.classes, self.labels).clamp_max(len(self.classes) - 1)
+        ascending, order = self.classes.sort()
+        at = order[torch.searchsorted(ascending, self.labels).clamp_max(len(order) - 1)]
         losses = _losses(self.probabilities, at)
         return losses.masked_fill(self.classes[at] != self.labels, torch.nan)
+
+    def of_all(self, count: int, order: Tensor) -> FoldOutputs:
+        """The same with a place for each of `count` samples, also for those without a label.
+
+        Args:
+            count: Number of samples; those that are not in `rows` get NaN, and −1 as label and fold.
+            order: `(c,)` places of the classes in the order that they are to have.
+        """
+
+        def spread(values: Tensor, missing: float) -> Tensor:
+            every = torch.full((count, *values.shape[1:]), missing, dtype=values.dtype)
+            every[self.rows] = values
+            return every
+
+        return FoldOutputs(
+            self.rows,
+            spread(self.labels, -1),
+            spread(self.folds, -1),
+            spread(self.outputs[:, order], torch.nan),
+            spread(self.probabilities[:, order], torch.nan),
+            self.classes[order],
+        )
 
 
 def fit_tree_ridge(

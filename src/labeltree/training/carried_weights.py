@@ -110,7 +110,9 @@ def carry_over_objective(
             ):
                 counts = _carry_classes(parameter, old, old_classes, new_classes, change)
     said = ["the encoder", *dict.fromkeys(carried)]
-    if counts != _Counts():
+    if objective.is_solved:
+        said = ["the encoder; the head is solved anew, from all training samples"]
+    elif counts != _Counts():
         parts = [
             (counts.kept, "as they were"),
             (counts.merged, "as the mean of those that were merged"),

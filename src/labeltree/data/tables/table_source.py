@@ -453,7 +453,12 @@ def open_data_table(
     }
     if of_samples is not None:
         unused = dataclasses.replace(unused, rows=of_samples.first[unused.rows])
-    unused = (unused + labels.unused).numbered(whole.numbers_of)
+    unused += labels.unused
+    ids = None if id_column is None else _texts(whole, id_column)
+
+    def as_seen(rows: UnusedRows) -> UnusedRows:
+        return rows.numbered(whole.numbers_of, ids)
+
     name = table.path.name if isinstance(table, ShardTable) else table.path.stem
     if samples.files is None:
         row_names = [table.place(row) for row in samples.rows.tolist()]
@@ -463,18 +468,19 @@ def open_data_table(
         if samples.vectors is not None:
             details |= {"vectors": samples.vectors, "digests": samples.vectors.digests()}
         places = torch.arange(len(rows))
-        details |= {"unused": unused, "unread": empty}
+        details |= {"unused": as_seen(unused), "unread": empty}
         return Source(name=name, store=None, rows=places, names=row_names, **columns, **details)
     if samples.places is not None:
         source = _open_either(name, table, samples, in_file, columns, details, unused, images)
-        return dataclasses.replace(source, unread={**empty, **source.unread})
+        assert source.unused is not None
+        return dataclasses.replace(source, unused=as_seen(source.unused), unread={**empty, **source.unread})
     source = open_listed(name, table.path.parent, samples.files, **columns, **images)
     lost = ~np.isin(samples.instances, source.instances.numpy())
     why = [source.unread[row][1] for row in samples.instances[lost].tolist()]
     unreadable = _unreadable(in_file[lost], samples.image_columns, why)
     details["notes"] = (*details["notes"], *source.notes)
     details["unread"] = {**empty, **source.unread}
-    return dataclasses.replace(source, unused=unused + unreadable, **details)
+    return dataclasses.replace(source, unused=as_seen(unused + unreadable), **details)
 
 
 def _unread(table: DataTable, used: Collection[str | None], notes: Sequence[str]) -> list[str]:

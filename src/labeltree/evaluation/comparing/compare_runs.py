@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labeltree.atomic import write_text
-from labeltree.errors import DataError, RunError, typed
+from labeltree.errors import DataError, LabeltreeError, RunError, typed
 from labeltree.evaluation.chosen_samples import with_usual_splits
 from labeltree.evaluation.comparing.compare_outcomes import BY_STRATUM, compare
 from labeltree.evaluation.comparing.comparison import Comparison
@@ -28,7 +29,7 @@ from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.runs.table_taxonomies import taxonomy_of_tables
-from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy, load_taxonomy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -165,13 +166,45 @@ def _advise_same_labels(places: Sequence[Path], named: bool) -> str:
         )
     if any(place.is_file() for place in places):
         return f"{said}Give them the same labels, then compare again"
-    evaluated = " and ".join(f"'labeltree evaluate {typed(place)} --data FILE.csv'" for place in places)
-    folders = " ".join(typed(place / "elsewhere-FILE") for place in places)
+    commands, new_folders = zip(*map(_measure_elsewhere, places), strict=True)
+    evaluated, folders = " and ".join(commands), " ".join(map(typed, new_folders))
     return (
         f"{said}To judge both by the same labels, take labelled samples that neither learned from: "
         f"{evaluated}, then 'labeltree compare {folders}'. If corrections are the difference, 'labeltree "
         "evaluate RUN --corrections FILE' has the other run judged by them"
     )
+
+
+def _measure_elsewhere(place: Path) -> tuple[str, Path]:
+    """How to measure the run of a result on other samples, and the folder that this result goes to.
+
+    A result within a run, such as `RUN/on-FILE`, is one of that run, on the version of its taxonomy.
+    """
+    inside = not RunFolder(place).description.is_file() and RunFolder(place.parent).description.is_file()
+    run, file = place.parent if inside else place, RunFolder(place).measured_on
+    if not inside or not (file.is_file() or place.name.startswith("on-")):
+        return f"'labeltree evaluate {typed(run)} --data FILE.csv'", run / "elsewhere-FILE"
+    try:
+        version = json.loads(file.read_text("utf-8"))
+        known = {name: str(version[name]) for name in ("taxonomy", "mapping") if name in version}
+    except (OSError, ValueError, TypeError):
+        known = {}
+    known = known if "taxonomy" in known else {"taxonomy": "TREE.json", "mapping": "CHANGES.yaml"}
+    first = ""
+    if _is_dag(known["taxonomy"]):  # on which no run can be measured on other samples
+        tree = f"{Path(known['taxonomy']).stem}-tree.json"
+        first = f"'labeltree taxonomy project {typed(known['taxonomy'])} --out {tree}', "
+        known["taxonomy"] = tree
+    words = "".join(f" --{name} {typed(value)}" for name, value in known.items())
+    folder = run / f"elsewhere-FILE-on-{Path(known['taxonomy']).stem}"
+    return f"{first}'labeltree evaluate {typed(run)} --data FILE.csv{words}'", folder
+
+
+def _is_dag(file: str) -> bool:
+    try:
+        return not isinstance(load_taxonomy(file), Taxonomy)
+    except LabeltreeError:
+        return False
 
 
 def _judge(methods: Mapping[str, Sequence[str | Path]], taxonomy: str | Path | None) -> AnyTaxonomy | None:

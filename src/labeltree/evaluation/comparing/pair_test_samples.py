@@ -112,7 +112,7 @@ def name_sample(path: str | Path, instance: int) -> str:
         if name in given:
             return f"the one with {instance} in the column '{name}'"
     if split_packed(path)[0].lower() not in (".csv", ".tsv"):
-        return f"row {instance} (the first is 0)"
+        return f"row {instance + 1}"
     rows = len(next(iter(given.values())))
     return f"line {TextTable.at(path).row_lines(rows)[instance]}"
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from labeltree.checks import check_choice
+from labeltree.counted_nouns import say_count, say_list
 from labeltree.decisions import (
     CALIBRATIONS,
     Calibration,
@@ -26,7 +27,7 @@ from labeltree.decisions import (
 from labeltree.decisions.answers import Descent, information
 from labeltree.decisions.choose_classifier import CLASSIFIERS
 from labeltree.decisions.classifiers import ClassifierChoice
-from labeltree.decisions.conformal import count_groups
+from labeltree.decisions.conformal import count_groups, largest_coverage
 from labeltree.decisions.kept_promises import group_coverage
 from labeltree.decisions.promise_samples import CLASSIFIER, EPOCH, PromiseSamples, kept_for_probabilities
 from labeltree.errors import DataError
@@ -43,10 +44,20 @@ from labeltree.evaluation.statistics import Statistic
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import shared_depth
 
-__all__ = ["ASKED", "CURVES", "DecisionOptions", "answer_worth", "curve_columns", "decisions"]
+__all__ = [
+    "ASKED",
+    "CURVES",
+    "TOO_FEW_TO_PROMISE",
+    "DecisionOptions",
+    "answer_worth",
+    "curve_columns",
+    "decisions",
+]
 
 ASKED: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
 CURVES = ("coverage", "depth", "information")
+TOO_FEW_TO_PROMISE = "There are too few calibration samples"
+"""How the note begins that names the coverages that cannot be promised."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +176,7 @@ def _promises(
     inputs: Inputs, rule: DecisionRule, scores: Tensor, rows: Tensor, options: DecisionOptions
 ) -> tuple[list[Column], list[str]]:
     """Columns of the answers at the requested coverages and along the curves, and notes."""
-    truth, notes = inputs.nodes[rows], []
+    truth, notes, missing = inputs.nodes[rows], list[str](), list[str]()
     shared = shared_depth(rule.classes.nodes, inputs.judging.tree)
     columns: list[Column] = []
     for at, coverage in enumerate(sorted({*ASKED, *options.coverages})):
@@ -174,14 +185,21 @@ def _promises(
         except DataError:
             nothing = torch.full((len(rows),), torch.nan)
             columns += curve_columns({name: Column(name, nothing, rows) for name in CURVES}, at)
-            if coverage in options.coverages:
-                notes.append(f"There are too few calibration samples to promise a coverage of {coverage:g}.")
+            missing += [f"{coverage:g}"] if coverage in options.coverages else []
             continue
         worth = answer_worth(answers, truth, rows, inputs.judging.tree)
         columns += curve_columns(worth, at)
         if coverage in options.coverages:
             columns += [replace(column, name=f"{name}_at_{coverage:g}") for name, column in worth.items()]
             columns += _promise_columns(inputs, answers, rows, shared, f"{coverage:g}")
+    if missing:
+        count, grouped = rule.fitted.num_groups, rule.fitted.groups is not None
+        each = say_count(count, "group") if grouped else say_count(count, "sample")
+        coverages = say_list(missing).replace(" and ", " or ")
+        notes.append(
+            f"{TOO_FEW_TO_PROMISE} to promise a coverage of {coverages}: {each} can promise at most "
+            f"{largest_coverage(count):g}."
+        )
     return columns, notes
 
 

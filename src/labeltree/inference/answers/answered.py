@@ -59,6 +59,8 @@ class Answered:
         one_each: Whether no row of that table has several samples.
         seen: (n,) bool, True where the sample (of a group, one of its samples) is of training or calibration,
             so that its answer measures nothing; None if that was not looked up.
+        decides: (n,) bool, True where the label decides whether an answer is right, also of samples that are
+            not new; None = everywhere.
         geometry: Of the embeddings between which `why` has distances.
         questions: By name, the score (n,) of each question that was asked.
     """
@@ -81,6 +83,7 @@ class Answered:
     given: GivenColumns | None = None
     one_each: bool = True
     seen: Tensor | None = None
+    decides: Tensor | None = None
     geometry: str = "sphere"
     questions: Mapping[str, Tensor] = field(default_factory=dict)
 
@@ -197,7 +200,7 @@ class Answered:
 
     def _rows(self, *, explained: bool = False) -> list[dict[str, Any]]:
         """A row for each sample, also for those without an answer; with all that JSON says, if asked for."""
-        rows = answer_rows(self.answers, self._read(), self.taxonomy, self.labels)
+        rows = answer_rows(self.answers, self._read(), self.taxonomy, self.labels, self.decides)
         for name, scores in self.questions.items():
             for row, score in zip(rows, scores.tolist(), strict=True):
                 row[name] = round(score, 6)

@@ -261,11 +261,8 @@ class AnswerRows:
     def _compare(self, columns: dict[str, list[Any]], batch: Encoded) -> None:
         columns["label"] = list(batch.labels)
         columns["label_node"] = [None if node < 0 else node for node in batch.nodes]
-        both = [
-            place
-            for place, node in enumerate(columns["node"])
-            if node is not None and batch.nodes[place] >= 0
-        ]
+        decides = self._decider.rule.classes.judges(torch.as_tensor(batch.nodes)).tolist()
+        both = [place for place, node in enumerate(columns["node"]) if node is not None and decides[place]]
         if both:
             answered = torch.tensor([columns["node"][place] for place in both])
             truth = torch.tensor([batch.nodes[place] for place in both])

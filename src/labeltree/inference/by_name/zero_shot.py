@@ -101,12 +101,13 @@ def answer_by_names(options: ZeroShotOptions, taxonomy: Taxonomy) -> Answered:
         answers = _guesses(scores, by_name.classes, options.top)
     else:
         answers = rule.answer(scores, promise, top=options.top)
-    labels = judged = seen = None
+    labels = judged = seen = decides = None
     if options.labelled and source is not None:
         labels, seen = source.nodes, torch.zeros(len(source), dtype=torch.bool)
         if known:
             seen = torch.from_numpy(have_digest(source.copy_digests(), known))
-        judged = by_name.classes.judges(labels) & ~seen
+        decides = by_name.classes.judges(labels)
+        judged = decides & ~seen
     return Answered(
         named.names,
         answers,
@@ -118,6 +119,7 @@ def answer_by_names(options: ZeroShotOptions, taxonomy: Taxonomy) -> Answered:
         given=named.given,
         one_each=named.one_each,
         seen=seen,
+        decides=decides,
         classifier=_sentence(by_name, scores, labels),
         rests_on=_rests_on(rule, options),
         about={

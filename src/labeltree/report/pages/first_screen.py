@@ -124,16 +124,16 @@ def tested_sentence(
     if per not in ("sample", "group") and per in table.attributes:
         of.append(say_count(len(torch.unique(table.units(per)[rows])), per))
     groups = None if table.groups is None else table.units("group")
-    if groups is not None and (group != "group" or _count_groups(groups[rows]) < len(rows)):
-        of.append(say_count(_count_groups(groups[rows]), group))
+    if groups is not None:
+        of += _say_groups(groups[rows], group)
     what = say_count(len(rows), sample) + "".join(f" of {each}" for each in of)
     if coarse := result.counts.get("labelled only coarsely", 0):
         what += f", {coarse:,} of them labelled only coarsely"
     search = ""
     if searched is not None and len(searched) > len(rows):
         search = f" Searches start from {say_count(len(searched), sample)}"
-        if groups is not None and (group != "group" or _count_groups(groups[searched]) < len(searched)):
-            search += f" of {say_count(_count_groups(groups[searched]), group)}"
+        if groups is not None:
+            search += "".join(f" of {each}" for each in _say_groups(groups[searched], group))
         search += "."
     if not alone:
         return f"Tested on {what}.{search}"
@@ -144,9 +144,17 @@ def tested_sentence(
     return f"Tested on {what}: {classes}{tree}.{search}"
 
 
-def _count_groups(groups: Tensor) -> int:
-    """Number of groups of samples `(m,)`; each −1 is a group of its own."""
-    return len(torch.unique(groups[groups >= 0])) + int((groups < 0).sum())
+def _say_groups(groups: Tensor, group: str) -> list[str]:
+    """The groups `(m,)` of samples in words, as a list of one; empty if each sample is one by itself.
+
+    Args:
+        groups: −1 where a sample has none.
+        group: What a group is called; by another word than `group`, it is told in any case.
+    """
+    named, without = len(torch.unique(groups[groups >= 0])), int((groups < 0).sum())
+    if not named or (group == "group" and named + without == len(groups)):
+        return []
+    return [say_count(named, group) + (f" and {without:,} without one" if without else "")]
 
 
 def question_panels(result: EvaluationResult, sample: str, group: str = "group") -> list[QuestionPanel]:

@@ -9,6 +9,7 @@ from labeltree.decisions.choose_classifier import classifier_words
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.answer_columns import PREFIX
 from labeltree.evaluation.fewest_samples import ends_text
+from labeltree.evaluation.result import bracket_sentence, counted_units
 from labeltree.metrics.catalogue import metric_name
 from labeltree.report.compare_answers import Differences, added_by_training
 
@@ -105,7 +106,7 @@ def _table(
         given = [_cell(method.answer_score(metric), method.answer_interval(metric)) for metric in answers]
         others = [_cell(method.score(metric, role), method.interval(metric, role)) for metric, role in shown]
         columns.append([name, method.classifier.name, *given, *others])
-    counts = _counts(result, [f"{PREFIX[result.main.classifier.name]}{m}" for m in answers], shown)
+    counts = counted_units(result, [f"{PREFIX[result.main.classifier.name]}{m}" for m in answers], shown)
     columns += counts
     widths = [max(map(len, column)) for column in columns]
     lines = [
@@ -113,39 +114,8 @@ def _table(
         for row in zip(*columns, strict=True)
     ]
     if any(" [" in cell for column in columns for cell in column):
-        lines.append(f"in brackets: {result.settings.confidence:.0%} confidence intervals{_drawn(counts)}")
+        lines.append(bracket_sentence(result, counts))
     return lines
-
-
-def _counts(
-    result: EvaluationResult, answers: list[str], shown: Sequence[tuple[str, str | None]]
-) -> list[list[str]]:
-    """A column of the samples that each number of the evaluated method rests on, and one of their groups.
-
-    Without that of groups if each sample is one by itself.
-    """
-    outcomes = result.outcomes.get(result.name)
-    if outcomes is None:
-        return []
-    columns = [["samples", ""], ["groups", ""]][: 1 if outcomes.groups is None else 2]
-    for metric, role in [*((metric, None) for metric in answers), *shown]:
-        keys = [k for k in outcomes.keys if k[1] == metric and k[0] not in outcomes.protocols]
-        key = next((k for k in keys if k[0] == role), keys[0] if keys else None)
-        rows = None if key is None else outcomes.counted(key)
-        known = rows is not None and rows.any()
-        columns[0].append(f"{int(rows.sum())}" if rows is not None and known else "")
-        for column in columns[1:]:
-            column.append(f"{outcomes.count_groups(rows)}" if rows is not None and known else "")
-    return columns if columns[0][1:] != columns[-1][1:] else columns[:1]
-
-
-def _drawn(counts: list[list[str]]) -> str:
-    """What the intervals draw: samples or groups, with their number if all scores rest on as many."""
-    if len(counts) < 2:
-        return ", over these samples" if counts else ""
-    numbers = {cell for cell in counts[1][1:] if cell}
-    of = numbers.pop() if len(numbers) == 1 else "these"
-    return f", over {of} groups: all samples of a group are drawn together"
 
 
 def _title(metric: str, role: str | None) -> str:
