@@ -431,6 +431,8 @@ def test_folds_of_one_choice_are_one_whose_scores_are_those_of_all_validation_sa
     assert ChosenClassifier.of_folds(folds[2:]).accuracies == {}
     mixed = ChosenClassifier.of_folds([folds[0], replace(folds[1], name="lda")])
     assert (mixed.name, mixed.accuracies, mixed.by_fold) == ("each-fold", {}, ("probe", "lda"))
+    assert (mixed.asked, mixed.samples) == ("auto", 40)
+    assert mixed.offered == ("own", "probe", "each-fold")
 
 
 @pytest.mark.parametrize(

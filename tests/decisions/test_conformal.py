@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 import torch
 from decision_cases import cases, diamond, is_above, ragged, random_probabilities, random_tree
-from scipy.stats import betabinom, binom
+from scipy.stats import beta, betabinom, binom
 
 from labeltree.decisions import (
     ClassNodes,
@@ -77,6 +77,20 @@ def test_the_rank_of_the_threshold_is_exact(n: int, coverage: float) -> None:
     assert threshold(scores, Promise(coverage)) == expected
     assert (n >= samples_needed(Promise(coverage))) == math.isfinite(expected)
     assert threshold(scores, Promise(coverage, "threshold")) == -(-n * hundredths // 100) - 1
+
+
+@pytest.mark.parametrize("coverage", [0.03, 0.3, 0.5, 0.8, 0.9, 0.99])
+@pytest.mark.parametrize("confidence", [0.02, 0.5, 0.75, 0.9, 0.999])
+def test_the_threshold_with_confidence_is_the_least_whose_coverage_is_sure_enough(
+    coverage: float, confidence: float
+) -> None:
+    """Coverage at the score of rank r of n has the law Beta(r, n + 1 - r), whatever the scores."""
+    promise = Promise(coverage, confidence=confidence)
+    for n in (*range(1, 60), 250, 700):
+        sure = [beta.sf(coverage, rank, n + 1 - rank) >= confidence - 1e-12 for rank in range(1, n + 1)]
+        expected = float(sure.index(True)) if any(sure) else math.inf
+        assert threshold(torch.arange(n).double(), promise) == expected, n
+        assert (n >= samples_needed(promise)) == any(sure), n
 
 
 def test_how_many_samples_a_promise_needs() -> None:

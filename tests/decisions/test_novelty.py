@@ -168,7 +168,9 @@ def test_what_is_missing_is_said() -> None:
         answered(drawn(KNOWN, 1, 2), 1.5)
     few = fit_novelty(train, drawn(["cat"], 2, 3), TREE)
     assert few.smallest() == pytest.approx(1 / 3)
-    assert len(few.fit(train.rows(torch.zeros(0, dtype=torch.int64)), torch.zeros(0, 4).long()).nodes) == 0
+    nobody = few.fit(train.rows(torch.zeros(0, dtype=torch.int64)), torch.zeros(0, 4).long())
+    for each in (nobody.p_values, nobody.distances, nobody.nodes):
+        assert each.shape == (0,)
 
 
 def test_order_and_copies_of_the_reference_change_nothing() -> None:

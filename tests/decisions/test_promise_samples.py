@@ -176,6 +176,11 @@ def test_rows_for_promises() -> None:
     unlabelled = table.rows(torch.tensor([0, 1, 3]))
     assert for_promises(unlabelled).tolist() == [False, True, False], "without labels they promise nothing"
     assert kept_for_probabilities(unlabelled) is None
+    unlabelled.nodes[2] = 0  # several labels that share the root alone
+    assert for_promises(unlabelled).tolist() == [False, True, False], "nor with the root as label"
+    assert kept_for_probabilities(unlabelled) is None
+    whole = EmbeddingTable(torch.eye(2), torch.tensor([1, 2]))
+    assert kept_for_probabilities(whole) is None, "without splits a part of all samples fits them"
 
 
 def trained(folder: Path, photos: Path, name: str, *, wrong: bool) -> Path:

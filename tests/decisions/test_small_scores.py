@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from labeltree.decisions import ClassNodes
+from labeltree.decisions.calibration_check import check_calibration, soften_few
 from labeltree.decisions.calibrators import fit_calibrator, smoothed_temperature
 from labeltree.decisions.classifiers import PrototypeScores, classify, merging_temperature, remap_classes
 from labeltree.runs import EmbeddingTable
@@ -52,3 +53,29 @@ def test_a_few_right_answers_do_not_make_a_classifier_certain():
     assert torch.allclose(tempered, torch.full((12,), 1 - 1 / 14 * 5 / 6, dtype=torch.float64), atol=1e-4)
     many = smoothed_temperature(scores.repeat(100, 1), labels.repeat(100), classes)
     assert ((scores / many).softmax(1).amax(1) > 0.999).all()
+
+
+def test_labels_that_leave_every_class_possible_or_none_change_no_temperature():
+    """Such as the root, which samples have whose labels share nothing else; they are no evidence."""
+    tree = Taxonomy.from_paths([("all", a, a + b) for a in "pq" for b in "rst"] + [("other",)])
+    classes = ClassNodes(tree.leaves[:-1], tree)
+    draw = torch.Generator().manual_seed(0)
+    labels = classes.nodes.repeat(2)
+    for noise in (0.0, 3.0):  # all are right, or some are wrong
+        scores = 2.0 * torch.eye(6).repeat(2, 1).double() + noise * torch.randn(12, 6, generator=draw)
+        useless = torch.tensor([0, -1, tree.find("all"), tree.find("other")]).repeat(5)
+        more = torch.cat([scores, torch.randn(20, 6, generator=draw)]), torch.cat([labels, useless]), classes
+        alone = smoothed_temperature(scores, labels, classes)
+        assert smoothed_temperature(*more) == pytest.approx(alone, rel=1e-6)
+        expected = fit_calibrator(scores, labels, classes, "temperature").temperatures[0]
+        assert fit_calibrator(*more, "temperature").temperatures[0] == pytest.approx(expected, rel=1e-6)
+        counts = [
+            check_calibration(*given, "temperature").samples for given in ((scores, labels, classes), more)
+        ]
+        assert counts == [12, 12]
+        assert soften_few(*more, "temperature")[0] == soften_few(scores, labels, classes, "temperature")[0]
+    assert smoothed_temperature(more[0][12:], useless, classes) == 1
+    one = ClassNodes(classes.nodes[:1], tree).narrows(torch.tensor([int(labels[0]), tree.find("p"), 0, -1]))
+    assert one.tolist() == [True, True, False, False], "one class is left out by nothing but the root"
+    two = ClassNodes(classes.nodes[:2], tree).narrows(torch.tensor([int(labels[0]), tree.find("p"), 0, -1]))
+    assert two.tolist() == [True, False, False, False]

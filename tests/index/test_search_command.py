@@ -6,6 +6,7 @@ import csv
 import html
 import io
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -278,6 +279,8 @@ def test_the_wall_escapes_names_and_shows_every_distance_on_the_tree(index: Inde
     for near in range(5):
         assert f'id="near-{near}"' in page
         assert f'class="near-{near}"' in page
+    shown = search_page(answers, TREE, pictures=lambda ids: {one: f"data:{one}" for one in ids})
+    assert [int(rank) for rank in re.findall(r'alt="result (-?\d+): ', shown)] == list(range(1, 9))
     empty = search_page([Answer("x", "id", hits([]))], TREE)
     assert "Nothing was found" in empty
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
+from itertools import combinations
 
 VOID = {"meta", "img", "br", "link", "hr", "input"}
 
@@ -64,3 +66,24 @@ class Page(HTMLParser):
 
     def ids(self) -> set[str]:
         return {attributes["id"] or "" for _, attributes in self.tags if "id" in attributes}
+
+
+def text_boxes(drawing: str, size: float) -> dict[str, tuple[float, float, float, float]]:
+    """Left, top, right and bottom of every text of a drawing whose letters have this size."""
+    boxes = {}
+    for tag, text in re.findall(r"<text ([^>]*)>([^<]*)<", drawing):
+        held = dict(re.findall(r'([\w-]+)="([^"]*)"', tag))
+        x, y, width = float(held["x"]), float(held["y"]), 0.5 * size * len(text)
+        css = held["class"].split()
+        left = x - width if "end" in css else x - width / 2 if "mid" in css else x
+        boxes[text] = (left, y - 0.7 * size, left + width, y)
+    return boxes
+
+
+def overlaps(boxes: dict[str, tuple[float, float, float, float]]) -> list[tuple[str, str]]:
+    """The texts that lie on one another."""
+    return [
+        (one, other)
+        for (one, a), (other, b) in combinations(boxes.items(), 2)
+        if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+    ]

@@ -22,9 +22,10 @@ from labeltree.report.comparison_words import (
     metric_of_entry,
     verdict,
 )
-from labeltree.report.pages.comparison_page import DifferenceNode, _charted, difference_tree
+from labeltree.report.pages.comparison_page import DifferenceNode, _charted, _row_label, difference_tree
 from labeltree.report.wording import metric_words
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.naming import short_name
 
 pytestmark = pytest.mark.slow
 
@@ -115,6 +116,16 @@ def test_branches_hold_what_lies_inside_them(comparison: Comparison) -> None:
     assert len(paths) == len(entries) > 5
     assert "apparel › tops › a/<i>" in paths
     assert max(cell.share for node in tree for cell in node.cells) <= 1
+
+
+def test_rows_are_called_by_what_they_are_about(comparison: Comparison) -> None:
+    """The metric where it is of all samples, else the branch; the detail names the metric then."""
+    assert comparison.distinct
+    assert comparison.strata
+    for entry in comparison.distinct:
+        assert _row_label(entry) == metric_of_entry(entry).title != ""
+    for part in comparison.strata:
+        assert _row_label(part) == f"In {short_name(part.name)}"
 
 
 def test_one_method_has_no_differences(comparison: Comparison, results: dict[str, EvaluationResult]) -> None:

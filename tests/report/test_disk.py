@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from html_page import Page
+from html_page import Page, overlaps, text_boxes
 from report_inputs import SMALL, random_table
 
 from labeltree.evaluation import Reading, read
@@ -121,3 +121,40 @@ def test_few_names_are_written_and_none_of_the_root() -> None:
     names = re.findall(r'class="halo[^>]*>([^<]*)<', drawing)
     assert len(names) == 36
     assert set(names) <= set(wide.names[1:])
+
+
+def test_names_in_a_crowd_lie_neither_on_one_another_nor_on_marks() -> None:
+    wide = Taxonomy.from_paths([(f"name {place}",) for place in range(30)])
+    draw = np.random.default_rng(0)
+    places = np.concatenate([np.zeros((1, 2)), draw.uniform(-0.2, 0.2, (30, 2))])
+    disk = Disk(list(range(31)), places, torch.tensor([1]), places[:1], math.nan, 0)
+    drawing = str(
+        draw_disk(disk, wide, TreeColours(wide, torch.arange(1, 31)), NodeNames(wide), title="wide")
+    )
+    boxes = {text: box for text, box in text_boxes(drawing, 13).items() if text.startswith("name ")}
+    assert 5 < len(boxes) < 30, "some have no room"
+    assert overlaps(boxes) == []
+    marks = {
+        f"{i}": (430 + 300 * x - 4, 340 - 300 * y - 4, 430 + 300 * x + 4, 340 - 300 * y + 4)
+        for i, (x, y) in enumerate(places)
+    }
+    assert [pair for pair in overlaps(boxes | marks) if pair[0] in boxes] == []
+
+
+@pytest.mark.parametrize(
+    ("paths", "drawn"),
+    [
+        ([("top", "a"), ("top", "b")], ["root", "top", "a", "b"]),
+        ([("top", "only"), ("other", "a"), ("other", "b")], ["root", "only", "other", "a", "b"]),
+        ([("top", "only")], ["root", "only"]),
+    ],
+)
+def test_the_root_is_drawn_and_nodes_with_one_child_are_not(
+    paths: list[tuple[str, str]], drawn: list[str]
+) -> None:
+    tree = Taxonomy.from_paths(paths)
+    made = replace(random_table(tree, 12, noise=0.3), geometry="poincare", curvature=-1.0)
+    made = replace(made, embeddings=made.space.embed(0.6 * made.embeddings[:, :3]))
+    rows = torch.arange(len(made))
+    disk = lay_out(read(made, "embeddings"), rows, rows[::3], made.nodes, tree)
+    assert [tree.names[node] for node in disk.nodes] == drawn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -200,6 +201,9 @@ def test_coverage_of_answers_that_name_nothing(result: EvaluationResult) -> None
     assert "name nothing" not in said(0.84, 0.7, 0.1)
     withheld = "of the answers hold the truth; 90 % were promised. But 80.0 % of them name nothing"
     assert f"96.0 % (90.0 to 99.0 %) {withheld}" in said(0.96, 0.9, 0.8)
+    assert "But 50.0 % of them name nothing" in said(0.96, 0.9, 0.5), "half of them are many"
+    assert "name nothing" not in said(0.96, 0.9, 0.499)
+    assert "name nothing" not in said(0.96, 0.9, math.nan)
 
 
 def test_the_page_opens_with_them(

@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from html_page import Page
@@ -153,6 +154,21 @@ def test_without_images_the_searches_show_names(
     assert page.images() == []
     assert sum(a.get("class") == "search" for _, a in page.tags) == 10
     assert "image" not in page.text
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_it_says_what_is_searched(taxonomy: Taxonomy, grouped: bool) -> None:
+    """The other queries, or training samples where the queries have none of their class beside them."""
+    leaves = len(taxonomy.leaves)
+    for alone in (False, True):
+        table = random_table(taxonomy, 12)
+        row = torch.arange(len(table))
+        split = np.where(row < leaves * (1 if alone else 4), "test", "train")
+        table = replace(table, split=split, groups=row // 2 if grouped else None)
+        page = Page(render_report(evaluate(table, taxonomy), table, taxonomy, projection="PCA"))
+        searched = f"{11 * leaves} training samples" if alone else f"{4 * leaves} samples"
+        own = ", without those of its own group" if grouped else ""
+        assert f"the most similar of {searched}{own}, best first" in page.text
 
 
 def test_the_same_input_gives_the_same_page(taxonomy: Taxonomy) -> None:

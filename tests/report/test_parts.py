@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from html_page import overlaps, text_boxes
 from report_inputs import SMALL, large_ragged_tree, random_table
 
 from labeltree.evaluation import ProtocolResult, evaluate, read, tree_errors
@@ -23,7 +24,7 @@ from labeltree.report.charts.bar_charts import (
     line_chart,
 )
 from labeltree.report.charts.figures import depth_figure
-from labeltree.report.charts.grid_charts import cell_chart
+from labeltree.report.charts.grid_charts import Band, band_chart, cell_chart
 from labeltree.report.charts.map_projection import Plane, draw_plane, project
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.tree_colours import BRANCH_LIMIT, TreeColours, nearness_colour, oklch
@@ -290,6 +291,32 @@ def test_end_labels_keep_their_distance_and_stay_inside(places: list[float]) -> 
     assert all(b - a >= 17 - 1e-9 for a, b in pairwise(moved[i] for i in order))
     assert min(moved) >= -1e-9
     assert max(moved) <= 100 + 1e-9
+
+
+@pytest.mark.parametrize(
+    "title", ["short", "the hierarchical F1 of ten seeds by the weight of the tree in the loss"]
+)
+def test_no_texts_of_a_chart_of_numbers_lie_on_one_another(title: str) -> None:
+    places, steps = [f"0.{x}" for x in range(5)], [0.1 * x for x in range(5)]
+    names = ["a method whose name takes " + "more words " * 6, "another"]
+    bands = [Band(name, [(mean, 0.05) for mean in steps]) for name in names]
+    drawings = [
+        band_chart(bands, places, title=title, x_label="weight"),
+        cell_chart([steps] * 3, ["a", "b", "c"], places, title=title, x_label="weight", y_label="n"),
+    ]
+    for drawing in map(str, drawings):
+        width, height = map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing)[0])
+        boxes = text_boxes(drawing, 13)
+        assert len(boxes) > 8
+        heading = [float(y) for y in re.findall(r'<text x="0" y="([\d.]+)"', drawing)]
+        cells = [float(y) for y in re.findall(r'<rect [^>]*?y="([\d.]+)"', drawing)]
+        assert all(y > max(heading) for y in cells)
+        assert overlaps(boxes) == []
+        for left, top, right, bottom in boxes.values():
+            assert left >= 0
+            assert top >= 0
+            assert right <= width
+            assert bottom <= height
 
 
 def test_the_label_of_the_columns_stands_in_their_middle() -> None:

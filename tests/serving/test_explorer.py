@@ -8,6 +8,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from explorer_inputs import COLOURS, ODD, ColourEngine, make_collection, make_show, square, with_dials
+from PIL import Image
 
 pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
@@ -125,6 +128,60 @@ def test_a_vector_is_compared_with_the_nearest_label(show: Any) -> None:
     assert several > 3
 
 
+def test_the_root_as_label_says_nothing(tmp_path: Path) -> None:
+    """Samples have it whose labels share nothing else: no frame, no neighbour's frame, no right answer."""
+    show, plain = make_show(tmp_path), make_show(tmp_path)
+    for row in (5, 6, 25):
+        show.collection.nodes[row], plain.collection.nodes[row] = 0, -1
+    assert show.tree().judged == plain.tree().judged
+    assert show.tree().right == plain.tree().right
+    for row in (1, 5, 6):
+        root, missing = (each.like(row, 12, None) for each in (show, plain))
+        assert (root.reference, root.reference_is) == (missing.reference, missing.reference_is)
+        assert [hit.far for hit in root.hits] == [hit.far for hit in missing.hits]
+        query = show.collection.vectors[row]
+        near, none = (each.near(query, "a vector", 8, None, None) for each in (show, plain))
+        assert (near.reference, near.reference_is) == (none.reference, "nearest")
+    assert show.near(show.collection.vectors[5], "a vector", 1, None, None).reference_is == "none"
+    assert show.near(show.collection.vectors[5], "a vector", 2, None, 0).hits[1].far is None
+
+
+def test_every_sample_is_told_with_its_path(tmp_path: Path) -> None:
+    """Also that of the first node, an inner one; the path of a sample without a label is empty."""
+    show = make_show(tmp_path)
+    it = show.collection
+    it.nodes[:7] = range(7)
+    for sample in show.samples(range(40)):
+        node = int(it.nodes[sample.row])
+        assert sample.path == (list(it.taxonomy.path(node)) if node > 0 else [])
+        assert sample.predicted_path == list(it.taxonomy.path(int(it.predictions[sample.row])))  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("splits", "labelled", "judged"),
+    [
+        (["train", "val", "test"], ["train", "val", "test"], "test"),
+        (["train", "val", "test"], ["train", "val"], "val"),
+        (["train", "val", "test"], ["train"], "all"),
+        (["train", "val"], ["train", "val"], "val"),
+        (["train"], ["train"], "all"),
+        (None, None, "all"),
+    ],
+)
+def test_accuracy_is_about_samples_that_the_model_has_not_seen(
+    tmp_path: Path, splits: list[str] | None, labelled: list[str] | None, judged: str
+) -> None:
+    it = make_collection(tmp_path)
+    assert it.predictions is not None
+    given = None if splits is None else np.array([splits[row % len(splits)] for row in range(40)], object)
+    if given is not None and labelled is not None:
+        it.nodes[~np.isin(given, labelled)] = -1
+    known = (it.nodes > 0) & (it.predictions > 0)
+    rows, name = replace(it, splits=given).judged
+    assert name == judged
+    assert rows.tolist() == (known if judged == "all" else known & (given == judged)).tolist()
+
+
 def test_a_sample_without_a_label_has_no_frames(client: TestClient) -> None:
     found = client.get("/api/search/sample", params={"row": 39}).json()
     assert (found["reference"], found["reference_is"]) == (-1, "none")
@@ -194,7 +251,11 @@ def test_the_page_of_a_node_is_right(client: TestClient, show: Any) -> None:
         "train": (4, 4, 4),
         "test": (5, 5, 4),
     }
-    assert len(page["typical"]) == 9
+    it = show.collection
+    vectors = it.vectors[it.nodes == red].astype(float)
+    mean = vectors.mean(0) / np.linalg.norm(vectors.mean(0))
+    order = np.argsort(-(vectors @ mean), kind="stable")
+    assert [typical["row"] for typical in page["typical"]] == np.flatnonzero(it.nodes == red)[order].tolist()
     assert [(c["path"], c["count"]) for c in page["confused"]] == [(["cold"], 1)]
     assert page["confused_by"] == "predictions"
     blue = client.get(f"/api/nodes/{show.collection.taxonomy.find('blue')}").json()
@@ -283,6 +344,27 @@ def test_nothing_outside_the_folders_is_read(tmp_path: Path, named: str) -> None
     assert absolute.get(0, 64).startswith(b"\x89PNG")
     with pytest.raises(DataError, match="outside"):
         Pictures([str(data / "0.png")], [], ServiceSettings()).get(0, 64)
+
+
+def test_what_lies_in_no_file_is_drawn_and_a_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(square((200, 10, 10)))
+    (tmp_path / "text.png").write_text("no picture")
+    asked: list[int] = []
+
+    def draw(row: int) -> Any:
+        asked.append(row)
+        return np.full((3, 16, 16), 255, np.uint8)
+
+    paths = ["a.png", "within a data set", "", "../elsewhere.png", "text.png"]
+    pictures = Pictures(paths, [tmp_path], ServiceSettings(), draw)
+    shown = [np.asarray(Image.open(BytesIO(pictures.get(row, 64))).convert("RGB")).mean() for row in range(4)]
+    assert shown[0] < 100
+    assert shown[1:] == [255, 255, 255]
+    assert asked == [1, 2, 3]
+    with pytest.raises(DataError, match="not an image"):
+        pictures.get(4, 64)
+    with pytest.raises(DataError, match="no such file"):
+        Pictures(paths, [tmp_path], ServiceSettings()).get(1, 64)
 
 
 def test_files_that_are_no_pictures_say_nothing_of_their_content(tmp_path: Path) -> None:

@@ -209,6 +209,24 @@ def test_a_file_of_decisions_need_not_be_there_yet(index: Index, tmp_path: Path)
     assert not (tmp_path / "new.csv").exists()
 
 
+def test_decisions_lie_beside_the_suspects_unless_another_file_is_named(index: Index, tmp_path: Path) -> None:
+    folder = tmp_path / "found"
+    folder.mkdir()
+    suspects = folder / "suspects.csv"
+    suspects.write_text("sample,suggested,reason,score\nsample 000,warm/red,its neighbours,0.9\n")
+    for corrections, expected in (
+        (None, folder / "reviewed.csv"),
+        (tmp_path / "own.csv", tmp_path / "own.csv"),
+    ):
+        show, _ = open_show(
+            index.where, settings=ServiceSettings(), suspects=suspects, corrections=corrections
+        )
+        assert len(show.review.suspects) == 1
+        assert show.review.kept is not None
+        assert show.review.kept.path == expected
+    assert open_show(index.where, settings=ServiceSettings())[0].review.kept is None
+
+
 def test_decisions_go_on_where_nothing_is_known_of_a_run(index: Index, tmp_path: Path) -> None:
     """An index of embeddings has no run that may have been trained with them."""
     begun = tmp_path / "begun.csv"

@@ -239,6 +239,25 @@ def test_a_token_in_a_pipe_is_read_once(command: str, monkeypatch: pytest.Monkey
     assert read_token(given[0]) == token
 
 
+@pytest.mark.parametrize(
+    ("token", "good"),
+    [
+        ("0123456789abcdef", True),
+        (" 0123456789abcdef\n", True),
+        ("0123456789abcde", False),
+        ("0123456789 abcdef", False),
+        ("0123456789abcdé0", False),
+        ("0123456789abcd\x07ef", False),
+    ],
+)
+def test_tokens_have_at_least_16_characters_that_a_header_takes(token: str, good: bool) -> None:
+    if good:
+        assert read_token(ServiceOptions(token=token)) == token.strip()
+    else:
+        with pytest.raises(ValueError, match="at least 16 printable ASCII characters"):
+            read_token(ServiceOptions(token=token))
+
+
 def test_token_and_address(image_run: Path, photos: Path, tmp_path: Path) -> None:
     image = min(photos.rglob("*.png")).read_bytes()
     token = "a-token-of-enough-letters"

@@ -169,7 +169,7 @@ def check_calibration(
         groups: `(n,)` group ids; folds do not split groups, see `group_codes`.
         seed: Random seed of the folds.
     """
-    decides = (labels >= 0) & (classes.counts[labels.clamp(min=0)] > 0)
+    decides = classes.narrows(labels)
     codes = group_codes(groups, len(labels))
     folds = min(_FOLDS, len(torch.unique(codes[decides])))
     count = int(decides.sum())
@@ -214,7 +214,7 @@ def soften_few(
         kind: The calibration that was asked for; with `none` nothing is done.
         groups: `(n,)` group ids, see `group_codes`.
     """
-    decides = (labels >= 0) & (classes.counts[labels.clamp(min=0)] > 0)
+    decides = classes.narrows(labels)
     count = int(decides.sum())
     codes = group_codes(groups, len(labels))[decides]
     if kind == "none" or len(torch.unique(codes)) < 2 or len(classes) < 2:

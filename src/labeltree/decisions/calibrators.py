@@ -244,8 +244,9 @@ def fit_calibrator(
     """Fit a calibrator by maximum likelihood to samples with known labels; deterministic.
 
     The likelihood of an inner label is the sum of the probabilities of the classes below it; samples without
-    a class at or below their label are left out. If no sample is left, the calibrator changes nothing. Where
-    all n are answered rightly, a temperature takes their labels as certain to 1 − 1/(n + 2) (Platt 1999).
+    a class at or below their label, or with all of them, are left out (`ClassNodes.narrows`). If no sample
+    is left, the calibrator changes nothing. Where all n are answered rightly, a temperature takes their
+    labels as certain to 1 − 1/(n + 2) (Platt 1999).
 
     Args:
         scores: Class scores of shape (n, C), of samples that the classifier was not trained on.
@@ -258,7 +259,7 @@ def fit_calibrator(
         ValueError: For an unknown kind.
     """
     check_choice("calibration", kind, CALIBRATIONS)
-    usable = (labels >= 0) & (classes.counts[labels.clamp(min=0)] > 0)
+    usable = classes.narrows(labels)
     z, nodes = torch.log_softmax(scores.detach().double()[usable], 1), labels[usable]
     if kind == "none" or (not len(nodes) and kind != "depth"):
         return Calibrator()
@@ -284,9 +285,9 @@ def smoothed_temperature(scores: Tensor, labels: Tensor, classes: ClassNodes) ->
         classes: Classes of the scores.
 
     Returns:
-        The temperature; 1 without a sample that has a class at or below its label.
+        The temperature; 1 without a sample whose label says something of its class (`ClassNodes.narrows`).
     """
-    usable = (labels >= 0) & (classes.counts[labels.clamp(min=0)] > 0)
+    usable = classes.narrows(labels)
     count = int(usable.sum())
     if not count:
         return 1.0

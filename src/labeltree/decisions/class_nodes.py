@@ -114,6 +114,15 @@ class ClassNodes:
         finer = self.counts - (self.place >= 0).long()
         return (labels >= 0) & (finer[labels.clamp(min=0)] == 0)
 
+    def narrows(self, labels: Tensor) -> Tensor:
+        """Which labels say something of the class, (n,) bool: those at or above some classes, not all.
+
+        The root has all of them, and a missing label (-1) has none. Of a single class every label but these
+        says what there is to say.
+        """
+        possible = self.counts[labels.clamp(min=0)]
+        return (labels > 0) & (possible > 0) & (possible < max(len(self), 2))
+
     def node_probabilities(self, probabilities: Tensor) -> Tensor:
         """The probability of every node: the sum over the distinct classes at or below it.
 

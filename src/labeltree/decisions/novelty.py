@@ -125,9 +125,6 @@ class NoveltyRule:
             below = nearest_by_node(points, self.reference, self.taxonomy)[0]
             nearest.append(below[:, 0])
             nodes.append(self._finest(below, path, level))
-        if not nearest:
-            nothing = torch.zeros(0, dtype=torch.float64)
-            return Fit(nothing, nothing, torch.zeros(0, dtype=torch.int64))
         distances = torch.cat(nearest)
         return Fit(self.known.p_values(distances), distances, torch.cat(nodes))
 

@@ -64,7 +64,7 @@ class Collection:
     Attributes:
         name: What people call it.
         ids: `(n,)` ids of the samples, text, unique.
-        nodes: `(n,)` int64 labels, −1 where missing.
+        nodes: `(n,)` int64 labels, −1 where missing; the root says nothing of a sample either.
         taxonomy: Of the labels.
         vectors: `(n, d)` float32, points of the geometry; may be memory-mapped.
         nearest: Finds the `k` rows nearest to each of the vectors `(q, d)`, at or below a node (None:
@@ -140,7 +140,7 @@ class Collection:
         known = np.zeros(len(self), bool)
         if self.predictions is None:
             return known, ""
-        known = (self.predictions >= 0) & (self.nodes >= 0)
+        known = (self.predictions >= 0) & (self.nodes > 0)
         for split in _JUDGED:
             if self.splits is not None and bool((known & (self.splits == split)).any()):
                 return known & (self.splits == split), split
@@ -174,9 +174,7 @@ class Collection:
         return read(table, "embeddings")
 
     def far(self, node: int, others: Array) -> Tensor:
-        """LCA-height dissimilarity `(k,)` of a label to others, NaN where one is missing."""
+        """LCA-height dissimilarity `(k,)` of a label to others, NaN where one is missing or the root."""
         labels = torch.from_numpy(np.asarray(others, np.int64))
-        if node < 0:
-            return torch.full((len(labels),), torch.nan)
-        apart = self.taxonomy.lca_height_dissimilarity(torch.tensor(node), labels.clamp(min=0)).float()
-        return torch.where(labels >= 0, apart, torch.nan)
+        apart = self.taxonomy.lca_height_dissimilarity(torch.tensor(max(node, 0)), labels.clamp(min=0))
+        return torch.where((labels > 0) & (node > 0), apart.float(), torch.nan)

@@ -223,7 +223,8 @@ class Show:
         kept = hits.rows != row
         hits = Found(hits.rows[kept][:k], hits.distances[kept][:k], hits.similarities[kept][:k])
         node = int(it.nodes[row])
-        return self._hits(str(it.ids[row]), hits, node, "label" if node >= 0 else "none", self._sample(row))
+        node, kind = (node, "label") if node > 0 else (-1, "none")
+        return self._hits(str(it.ids[row]), hits, node, kind, self._sample(row))
 
     def near(
         self,
@@ -240,8 +241,8 @@ class Show:
         if reference is not None:
             return self._hits(name, hits, reference, "node")
         labels = self.collection.nodes[hits.rows]
-        first = int(labels[labels >= 0][0]) if bool((labels >= 0).any()) else -1
-        return self._hits(name, hits, first, "nearest" if first >= 0 else "none")
+        first, kind = (int(labels[labels > 0][0]), "nearest") if bool((labels > 0).any()) else (-1, "none")
+        return self._hits(name, hits, first, kind)
 
     def _hits(
         self, query: str, nearest: Found, reference: int, kind: Any, sample: SampleReply | None = None
