@@ -50,7 +50,7 @@ def main() -> None:
     folder.chmod(0o755)
     try:
         if options.store == "qdrant":
-            measure(made(f"qdrant:{folder}/qdrant#bench", rows, tree), queries)
+            time_searches(made(f"qdrant:{folder}/qdrant#bench", rows, tree), queries)
             used = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
             print(f"on disk: {used / 1e6:.1f} MB")
         else:
@@ -67,7 +67,7 @@ def made(where: str, rows: IndexRows, tree: Taxonomy) -> Index:
     return index
 
 
-def measure(index: Index, queries: np.ndarray) -> None:
+def time_searches(index: Index, queries: np.ndarray) -> None:
     """Exact search among all rows, and within subtrees."""
     print(f"exact: {median(index, queries, exact=True):.1f} ms a query", flush=True)
     for node in SUBTREES:
@@ -87,7 +87,7 @@ def on_postgres(folder: Path, rows: IndexRows, tree: Taxonomy, queries: np.ndarr
         index = made(f"{server.get_uri()}#bench", rows, tree)
         for name in ("rows", "labels", "closure"):
             print(f"{name}: {size(connection, f'bench.{name}') / 1e6:.1f} MB", flush=True)
-        measure(index, queries)
+        time_searches(index, queries)
         for node in SUBTREES:
             number = tree.find(node)
             given = {"a": number, "b": int(tree.subtree_end[number]), "q": str(queries[0].tolist())}

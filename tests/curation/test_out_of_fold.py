@@ -116,7 +116,7 @@ def test_bad_input_is_told() -> None:
         out_of_fold(vectors, TREE.encode(["dog"] * 8), TREE)
     with pytest.raises(DataError, match="two are the least"):
         out_of_fold(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64), TREE)
-    with pytest.raises(DataError, match=r"row 2 .* NaN"):
+    with pytest.raises(DataError, match=r"vector 2 .* NaN"):
         out_of_fold(vectors.index_fill(0, torch.tensor([2]), torch.nan), nodes, TREE)
     with pytest.raises(ValueError, match="fewest is 1"):
         out_of_fold(vectors, nodes, TREE, fewest=1)

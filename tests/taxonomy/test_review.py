@@ -245,7 +245,7 @@ def test_training_points_to_the_review(tmp_path: Path, capsys: pytest.CaptureFix
     hint = review_hint(Taxonomy.from_paths(PATHS), "runs/my birds")
     assert hint is not None
     assert hint.startswith("likely one class each, by their spelling: 'bird/blue-tit' and 'Blue Tit', ")
-    assert 'labeltree taxonomy review "runs/my birds" --out changes.yaml' in hint
+    assert 'labeltree taxonomy review "runs/my birds" --out duplicates.yaml' in hint
     assert review_hint(Taxonomy.from_paths(["a/robin", "b/Robin", "a/unknown"]), "run") is None
     many = Taxonomy.from_paths(["bird/Blue Tit", "bird/blue-tit", *(f"fish/{n}" for n in range(1000))])
     assert review_hint(many, "run") is None, "it would take too long"

@@ -212,7 +212,7 @@ class BulkOptions(Options):
     devices: Annotated[
         int | None,
         Option(
-            "with FOLDER/: processes, each with its own GPU if there are any (default 1)",
+            "with FOLDER/: processes, a GPU for each (default 1)",
             metavar="N",
             least=1,
             most=1024,
@@ -333,10 +333,11 @@ class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
     questions: Annotated[
         Sequence[str],
         Option(
-            "the probability of a set of nodes, such as malignant=melanoma,carcinoma (repeatable)",
-            "As `labeltree evaluate --question` scores it, also of groups, so that its threshold applies",
+            "probability of nodes: malignant=melanoma,carcinoma",
+            "As `labeltree evaluate --question` scores it, also of groups, so that its threshold applies; "
+            "several may be asked",
             flag="--question",
-            metavar="NAME=NODE,NODE",
+            metavar="Q",
             repeat=True,
         ),
     ] = ()
