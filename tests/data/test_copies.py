@@ -92,6 +92,19 @@ def test_copies_do_not_join_most_of_the_samples(
     assert "such copies may lie in several splits" in source.notes[-1]
 
 
+def test_copies_that_join_too_much_do_not_undo_others(tmp_path: Path) -> None:
+    """Patients 0 to 4 are chained to most of the samples; 6 and 7 share a copy."""
+    plain = open_folder(photos(tmp_path, 0), image_size=8)
+    patients = torch.arange(24) // 3
+    digests = np.random.default_rng(0).integers(1, 255, (24, 16), dtype=np.uint8)
+    digests[3:15:3] = digests[2:14:3]
+    digests[21] = digests[20]
+    source = keep_copies_together(replace(plain, groups=patients, digests=digests))
+    assert source.groups.tolist() == (patients - (patients == 7).long()).tolist()
+    assert "copies lie in 2 different groups and join them to 1" in source.notes
+    assert "8 samples are files of equal bytes in 5 different groups" in source.notes[-1]
+
+
 def test_the_data_sets_own_splits_stay_and_copies_across_them_are_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

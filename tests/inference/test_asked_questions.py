@@ -92,3 +92,6 @@ def test_questions_that_cannot_be_asked(run: Path) -> None:
         lt.predict(run, split="test", questions=["malignant=sarcoma"])
     with pytest.raises(ValueError, match="as a column of answers is; rename it"):
         lt.predict(run, split="test", questions=["holds=melanoma"])
+    for names in (["guess_1=melanoma"], ["m=melanoma", "m=naevus"]):
+        with pytest.raises(ValueError, match=r"rename it|name them apart"):
+            lt.predict(run, split="test", questions=names)

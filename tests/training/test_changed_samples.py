@@ -538,3 +538,33 @@ def test_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe_of: Call
                 load_run(run)
         else:
             load_run(run)
+
+
+def test_a_run_reads_the_columns_of_texts_that_it_was_trained_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Earlier runs read a description without the title beside it, and their recipes leave it open."""
+    rows = [
+        f"a {kind} of {i},what is said of the {kind} number {i},{kind}" for i in range(40) for kind in "xyz"
+    ]
+    table = tmp_path / "rows.csv"
+    table.write_text("\n".join(["title,description,label", *rows]))
+    words = [
+        "train",
+        "--data",
+        str(table),
+        "--out",
+        str(tmp_path / "run"),
+        "--encoder",
+        "small-text",
+        "--epochs",
+    ]
+    words += ["1", "--batch_size", "8", "--objective", "ce", "--accelerator", "cpu", "--quiet"]
+    assert main([*words, "--table.text_column", "description"]) == 0
+    recipe = tmp_path / "run" / "recipe.yaml"
+    text = recipe.read_text("utf-8")
+    assert "text_column: description" in text
+    recipe.write_text(text.replace("text_column: description", "text_column: null"), "utf-8")
+    assert load_run(tmp_path / "run").source.columns["texts"] == ("description",)
+    assert main(words) == 0
+    assert main(["predict", str(tmp_path / "run"), "--split", "test"]) == 0

@@ -72,22 +72,33 @@ def _join_groups(source: Source, together: Array, equal: str) -> tuple[Array | N
     across = np.isin(together, contents[places > 1])
     if groups is None or not across.any():
         return groups, []
-    kept = np.unique(given[across & (given >= 0)])
-    which = ""
-    if source.group_names is not None:
-        named = dict(zip(given.tolist(), np.asarray(source.group_names).tolist(), strict=True))
-        which = f" ({some([str(named[group]) for group in kept.tolist()], 3)})"
-    half = len(source) / 2
-    if max(np.bincount(groups[groups >= 0])) <= half or max(np.bincount(given[given >= 0])) > half:
-        count = len(np.unique(groups[across & (given >= 0)]))
-        return groups, [f"copies lie in {len(kept):,} different groups{which} and join them to {count:,}"]
+    sizes = np.bincount(groups[groups >= 0])
+    largest = np.flatnonzero(sizes > max(len(source) / 2, np.bincount(given[given >= 0]).max()))
+    apart = across & np.isin(groups, largest)
+    joined, notes = across & ~apart, []
+    if joined.any():
+        count = len(np.unique(groups[joined & (given >= 0)]))
+        notes.append(f"copies lie in {_name_groups(source, joined)} and join them to {count:,}")
+    if not apart.any():
+        return groups, notes
     told = (
-        f"{int(across.sum()):,} samples are {equal} in {len(kept):,} different groups{which}, which would be "
-        "more than half of the samples if they were joined: they are not, so such copies may lie in several "
-        "splits"
+        f"{int(apart.sum()):,} samples are {equal} in {_name_groups(source, apart)}, which would be more "
+        "than half of the samples if they were joined: they are not, so such copies may lie in several splits"
     )
     _log.warning("%s", told)
-    return connected_groups(np.where(across, -1, together), given), [told]
+    return connected_groups(np.where(apart, -1, together), given), [*notes, told]
+
+
+def _name_groups(source: Source, rows: Array) -> str:
+    """The given groups of some rows `(n,)` bool, counted and named."""
+    assert source.groups is not None
+    of_rows = source.groups.numpy()[rows]
+    groups, first = np.unique(of_rows[of_rows >= 0], return_index=True)
+    count = f"{len(groups):,} different groups"
+    if source.group_names is None:
+        return count
+    names = np.asarray(source.group_names)[rows][of_rows >= 0][first]
+    return f"{count} ({some(map(str, names), 3)})"
 
 
 def _find_divided(source: Source, content: Array, copied: Array, equal: str) -> tuple[Array, str]:

@@ -336,17 +336,17 @@ def _open(before: Decider, options: ExtendOptions) -> tuple[Source, Tensor, list
         _EXTENDED: extended & ~trained,
         _CALIBRATED: calibrated & ~extended & ~trained,
     }
-    left = {of: count for of, those in kinds.items() if (count := int((those & ~keeps).sum()))}
+    labelled = source.nodes > 0
+    left = {of: count for of, those in kinds.items() if (count := int((those & ~keeps & labelled).sum()))}
     undo = (
         "If their labels were corrected, undo those extensions first ('labeltree extend "
         f"{typed(options.run)} --undo'), and extend the run again."
     )
-    labelled = source.nodes > 0
     if bool(labelled.any()) and not bool((keeps & labelled).any()):
         known = " and ".join(say_count(count, f"sample {of}", f"samples {of}") for of, count in left.items())
         said = f"no labelled sample of '{data}' is new to the run: {known}; name samples that are new to it"
         if list(left) == [_TRAINED]:
-            said = f"the run was trained on all samples of '{data}'; name samples that are new to it"
+            said = f"the run was trained on all labelled samples of '{data}'; name samples that are new to it"
         raise DataError(f"{said}. {undo}" if _EXTENDED in left else said)
     notes = []
     for of, count in left.items():

@@ -194,13 +194,13 @@ def answer_with(
         "warning": _lines(warning, decider.doubt, "" if per else decider.cannot_tell(options.unknown)),
         "about": decider.about(asked),
     }
+    questions = read_questions(request.questions, rule.classes)
     named = _open(decider, request, per)
     if named.source is None:
         objective = decider.run.network.objective
         empty = EmbeddingTable(torch.empty(0, objective.dim), torch.empty(0, dtype=torch.int64))
         nothing = decider.answer(empty, options, price)
         return Answered(named.names, nothing, decider.run.taxonomy, skipped=named.skipped, **said)
-    questions = read_questions(request.questions, rule.classes)
     task = _Task(decider, request, options, price, named, named.source, decider.embed(named.source))
     if questions:
         scores, told = question_scores(questions, decider, task.table, per)

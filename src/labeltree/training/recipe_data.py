@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from labeltree.data import Source, hold_out_fold, ignore_cache, make_splits, open_source
@@ -32,6 +33,7 @@ def open_recipe_data(
     progress: Progress | None = None,
     *,
     images: ImageInput | None = None,
+    texts: Sequence[str] = (),
     verify: bool = False,
 ) -> Source:
     """The whole data set of a recipe, without the recipe's splits and corrections.
@@ -42,8 +44,12 @@ def open_recipe_data(
         images: The images that the encoder reads, used where the recipe leaves it open: the data may have
             changed since the run chose them. None = those that its weights were made for; of an encoder that
             is left open, those of the one that a look at the data set chooses.
+        texts: The columns of a table that the run reads as texts, used where the recipe leaves them open.
         verify: Read all files again and ignore the cache.
     """
+    columns = recipe.table.columns
+    if texts and recipe.table.text_column is None:
+        columns = {**columns, "text_column": list(texts)}
     known = images or _expected_images(recipe)
     left_open = recipe.encoder == AUTO_ENCODER and images is None
     with ignore_cache(verify):
@@ -62,7 +68,7 @@ def open_recipe_data(
             check=recipe.pixel_cache != "never",
             progress=progress,
             either=encoder_modality(recipe.encoder) == "both",
-            **recipe.table.columns,
+            **columns,
         )
     if recipe.missing_labels and not any(source.missing_labels.values()):
         names = " or ".join(repr(name) for name in source.missing_labels)

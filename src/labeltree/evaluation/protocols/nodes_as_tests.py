@@ -18,7 +18,7 @@ from labeltree.evaluation.chosen_samples import labelled_rows
 from labeltree.evaluation.fewest_samples import FEW_CASES
 from labeltree.evaluation.fitted_probe import ClassProbabilities
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
-from labeltree.evaluation.protocols.questions import Question, are_different, check_question, greatest
+from labeltree.evaluation.protocols.questions import Question, check_question, greatest
 from labeltree.evaluation.reported_nodes import (
     TOO_MANY_NOTE,
     NodeIntervals,
@@ -99,9 +99,9 @@ class NodeScoresOptions:
             left out if its label is too coarse to tell. Where groups are of different things, as a patient
             with several lesions is, a group has the score of its most suspicious sample, and is answered so
             if any of its samples is, also of those without a label; if none is positive and the label of one
-            is missing or too coarse, the group is left out. Else samples are combined. Groups count as such
-            if, among those outside the test with a positive sample and several that tell, one in four has a
-            negative one, too. Their scores come first, as `malignant.sensitivity` and so on.
+            is missing or too coarse, the group is left out. Else samples are combined. Labels outside the
+            test tell which, see `Question.groups_differ`. Their scores come first, as
+            `malignant.sensitivity` and so on.
     """
 
     roles: tuple[str, ...] = (ANSWERS,)
@@ -353,7 +353,7 @@ def _measure(
         question = _Question.of(words, judge, classes)
         cases = [held, test]
         if options.per != "sample":
-            apart = question.groups_differ(inputs, options.per, samples, notes)
+            apart = question.differ_in(inputs, options.per, samples, notes)
             cases = [
                 (part.beside(unlabelled) if apart else part).together(
                     classes, inputs, options, "", notes, question, apart=apart
@@ -468,18 +468,19 @@ def _without_interval(result: ProtocolResult) -> str:
 class _Question(Question):
     """A question that is judged."""
 
-    def groups_differ(self, inputs: Inputs, per: str, samples: Sequence[_Cases], notes: list[str]) -> bool:
+    def differ_in(self, inputs: Inputs, per: str, samples: Sequence[_Cases], notes: list[str]) -> bool:
         """Whether groups are of different things, by the labels outside the test, with a note of it."""
         table, units = inputs.table, inputs.table.units(per)
         known = table.nodes > 0
         known[samples[1].rows] = False
         learnt = known.nonzero()[:, 0]
-        told = self.mixed(inputs.judged_labels(learnt), units[learnt]) if len(learnt) else (0, 0)
-        if not told[0]:  # nothing else is known
+        told = inputs.judged_labels(learnt), units[learnt]
+        differ = self.groups_differ(*told) if len(learnt) else None
+        if differ is None:  # nothing else is known
             every = [(part.target, units[part.rows]) for part in samples]
-            told = self.mixed(*map(torch.cat, zip(*every, strict=True)))
-        with_positive, mixed = told
-        differ = are_different(with_positive, mixed)
+            told = torch.cat([labels for labels, _ in every]), torch.cat([groups for _, groups in every])
+            differ = bool(self.groups_differ(*told))
+        with_positive, mixed = self.mixed(*told)
         test = samples[1]
         if differ:
             notes.append(

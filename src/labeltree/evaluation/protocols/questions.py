@@ -11,21 +11,16 @@ from torch import Tensor
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
-__all__ = ["Question", "are_different", "check_question", "greatest"]
+__all__ = ["Question", "check_question", "greatest"]
 
-_DIFFERENT = 0.25  # share of groups with a positive sample that have a negative one, too
+_DIFFERENT = 0.25  # share of pairs of samples of a group, one of them positive at least, that differ
 
 
 def check_question(words: str) -> None:
     """Raise a ValueError unless it is written as `NAME=NODE+NODE`."""
     name, equals, nodes = words.partition("=")
     if not (equals and name.strip() and all(node.strip() for node in nodes.split("+"))):
-        raise ValueError(f"a question is '{words}', expected NAME=NODE+NODE")
-
-
-def are_different(with_positive: int, mixed: int) -> bool:
-    """Whether groups are of different things, as a patient's lesions are, by what `Question.mixed` counts."""
-    return mixed >= max(1, with_positive * _DIFFERENT)
+        raise ValueError(f"a question is '{words}', expected NAME=NODE,NODE")
 
 
 def greatest(values: Tensor, place: Tensor) -> Tensor:
@@ -85,10 +80,29 @@ class Question:
             target: (m,) labels, -1 where missing.
             units: (m,) group of each, -1 for a sample by itself.
         """
+        positive, negative = self._count(target, units)
+        asked = (positive > 0) & (positive + negative > 1)
+        return int(asked.sum()), int((asked & (negative > 0)).sum())
+
+    def groups_differ(self, target: Tensor, units: Tensor) -> bool | None:
+        """Whether groups are of different things, as a patient with several lesions is; None if none tells.
+
+        They are if, of the pairs of samples of one group of which one is positive at least, a quarter are of
+        a positive and a negative one. It is the same, but for chance, where samples of groups were left out.
+
+        Args:
+            target: See `mixed`.
+            units: See `mixed`.
+        """
+        positive, negative = self._count(target, units)
+        differ = float((positive * negative).sum())
+        pairs = differ + float((positive * (positive - 1) / 2).sum())
+        return differ >= _DIFFERENT * pairs if pairs else None
+
+    def _count(self, target: Tensor, units: Tensor) -> tuple[Tensor, Tensor]:
+        """The positive and the negative samples of each group `(g,)`."""
         inside = self.inside[target.clamp_min(0)]
         tells = (target >= 0) & (units >= 0) & ((inside == 0) | (inside == 1))
         groups, place = torch.unique(units[tells], return_inverse=True)
         positive = torch.bincount(place, inside[tells], minlength=len(groups))
-        sizes = torch.bincount(place, minlength=len(groups))
-        asked = (positive > 0) & (sizes > 1)
-        return int(asked.sum()), int((asked & (positive < sizes)).sum())
+        return positive, torch.bincount(place, minlength=len(groups)) - positive

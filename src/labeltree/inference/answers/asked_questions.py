@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["question_scores", "read_questions"]
 
+_GUESS = re.compile(r"guess_\d+(_probability)?")
+
 
 def read_questions(words: Sequence[str], classes: ClassNodes) -> list[Question]:
     """Read questions, each `NAME=NODE,NODE`.
@@ -35,9 +38,12 @@ def read_questions(words: Sequence[str], classes: ClassNodes) -> list[Question]:
     for each in plain:
         check_question(each)
     questions = [Question.of(each, classes.taxonomy, classes.nodes) for each in plain]
-    for question in questions:
-        if question.name in ROW_NAMES:
-            raise ValueError(f"a question is called '{question.name}', as a column of answers is; rename it")
+    names = [question.name for question in questions]
+    for name in names:
+        if name in ROW_NAMES or _GUESS.fullmatch(name):
+            raise ValueError(f"a question is called '{name}', as a column of answers is; rename it")
+        if names.count(name) > 1:
+            raise ValueError(f"two questions are called '{name}'; name them apart")
     return questions
 
 
@@ -60,15 +66,14 @@ def question_scores(
             scores,
             f"{names}: the sum of the probabilities of its classes, as 'labeltree evaluate' scores it.",
         )
-    from labeltree.evaluation.protocols.questions import are_different, greatest
+    from labeltree.evaluation.protocols.questions import greatest
 
     units, told = table.units(per), []
     scores = {}
     place = _places(units)
     for question in questions:
         apart = any(
-            are_different(*question.mixed(known.nodes, known.units(per)))
-            for known in decider.labelled_samples
+            question.groups_differ(known.nodes, known.units(per)) for known in decider.labelled_samples
         )
         if apart:
             of_samples = question.scores(probabilities)

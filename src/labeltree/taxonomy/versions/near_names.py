@@ -13,7 +13,7 @@ _SIGNS = frozenset("+-#<>=*%!")
 _NO_LETTERS = re.compile(r"[^a-z0-9]+")
 _SHORTEST = 5  # letters; in shorter names one letter makes another word
 _SHORTEST_WORD = 3  # as in `B cell` and `T cell`, `type I` and `type II`
-_ROMAN = re.compile("[ivxlcdm]+")
+_ROMAN = re.compile("m{0,3}(cm|cd|d?c{0,3})(xc|xl|l?x{0,3})(ix|iv|v?i{0,3})")
 _MOST_ALIKE = 50  # with more names that differ at one place, such as codes, none is another's misspelling
 
 

@@ -147,7 +147,10 @@ def open_samples(
     Raises:
         RunError: If settings or samples are not the run's.
     """
-    data = open_recipe_data(recipe, progress, images=recorded_images(folder), verify=verify)
+    known_texts = _text_columns(folder.load_samples()) if folder.samples.is_file() else ()
+    data = open_recipe_data(
+        recipe, progress, images=recorded_images(folder), texts=known_texts, verify=verify
+    )
     source = split_by_recipe(recipe, data)
     if (corrections := run_corrections(folder, recipe)) is not None:
         data, source = corrections.apply(data, source)
@@ -187,7 +190,7 @@ def open_recorded(
     images = recorded_images(folder)
     if images is None and record.image_shape is not None:  # of a run before runs described their model
         images = ImageInput(record.image_shape[0], record.image_shape[1])
-    data = open_recipe_data(recipe, progress, images=images, verify=verify)
+    data = open_recipe_data(recipe, progress, images=images, texts=_text_columns(record), verify=verify)
     corrections = run_corrections(folder, recipe)
     if record.has_contents:
         if corrections is not None:
@@ -203,6 +206,11 @@ def open_recorded(
         data, source = corrections.apply(data, source)
     check_samples(folder, recipe, data, source)
     return source
+
+
+def _text_columns(record: SampleRecord) -> tuple[str, ...]:
+    """The columns of a table that a run on texts alone reads; which are taken by default has changed."""
+    return () if record.columns.get("images") else record.columns.get("texts", ())
 
 
 def recorded_images(folder: RunFolder) -> ImageInput | None:
