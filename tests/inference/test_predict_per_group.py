@@ -166,6 +166,22 @@ def test_the_answers_of_groups_are_held_against_the_promise(home: Path, per: str
     assert done.coverage.parts == (), "eyes of one patient differ"
 
 
+def test_an_extended_run_answers_for_eyes(home: Path, tmp_path: Path) -> None:
+    shutil.copytree(home / "run", tmp_path / "run")
+    table = pd.read_csv(home / "new.csv")
+    later = table[:12].assign(label="animal/newt", patient=[f"later{row // 3}" for row in range(12)])
+    later.to_csv(tmp_path / "later.csv", index=False)
+    lt.extend(tmp_path / "run", data=tmp_path / "later.csv")
+    done = lt.load(tmp_path / "run").predict(data=home / "new.csv", per="eye", coverage=0.7)
+    assert (
+        done.samples == lt.load(home / "run").predict(data=home / "new.csv", per="eye", coverage=0.7).samples
+    )
+    lt.evaluate(
+        tmp_path / "run", data=home / "new.csv", resamples=0, out=tmp_path / "measured",
+        options={"node-scores": {"per": "eye"}}, protocols=("node-scores",),
+    )  # fmt: skip
+
+
 def test_patients_with_one_image_are_patients(home: Path, tmp_path: Path) -> None:
     lines = (home / "new.csv").read_text().splitlines()
     table = tmp_path / "one.csv"

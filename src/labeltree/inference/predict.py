@@ -393,7 +393,7 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
 
 
 def _table_by_unit(table: EmbeddingTable, units: Tensor, per: str, labels: Tensor) -> EmbeddingTable:
-    """A row for each unit, in the order of its answers, with the attributes in which its samples agree."""
+    """A row for each unit, in the order of answers; an attribute that differs within it is `(several)`."""
     named, place = torch.unique(units[units >= 0], return_inverse=True)
     rows = torch.arange(len(units))
     first = torch.full((len(named),), len(units)).scatter_reduce_(0, place, rows[units >= 0], "amin")
@@ -404,7 +404,8 @@ def _table_by_unit(table: EmbeddingTable, units: Tensor, per: str, labels: Tenso
         pairs = np.unique(np.stack([place.numpy(), codes]), axis=1)
         differ = np.zeros(len(picked), bool)
         differ[: len(named)] = np.bincount(pairs[0], minlength=len(named)) > 1
-        attributes[name] = np.where(differ, "", picked.attributes[name])
+        if not differ.all():
+            attributes[name] = np.where(differ, "(several)", picked.attributes[name])
     attributes.pop(per, None)
     if per == "group":
         picked = replace(picked, groups=None, group_names=None)

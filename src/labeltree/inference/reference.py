@@ -27,12 +27,14 @@ from labeltree.split_names import CALIB
 
 __all__ = [
     "Digests",
+    "attribute_units",
     "is_merged",
     "keep_calibration",
     "keep_reference",
     "kept_digests",
     "load_calibration",
     "load_reference",
+    "number_texts",
     "save_reference",
     "save_unordered",
     "validation_table",
@@ -149,7 +151,9 @@ def _nameless(table: EmbeddingTable, rows: Tensor, split: np.ndarray[Any, Any]) 
         split=split,
         features=None if table.features is None else table.features[rows],
         groups=groups,
-        attributes={name: _codes(_apart(table, name)[rows.numpy()]) for name in table.attributes},
+        attributes={
+            name: number_texts(attribute_units(table, name)[rows.numpy()]) for name in table.attributes
+        },
         # attributes differ between groups already
         group_names=np.full(len(rows), "") if table.attributes else None,
         geometry=table.geometry,
@@ -157,13 +161,13 @@ def _nameless(table: EmbeddingTable, rows: Tensor, split: np.ndarray[Any, Any]) 
     )
 
 
-def _apart(table: EmbeddingTable, name: str) -> np.ndarray[Any, Any]:
+def attribute_units(table: EmbeddingTable, name: str) -> np.ndarray[Any, Any]:
     """An attribute with texts that differ between groups."""
     units = replace(table, split=None).units(name).numpy()
     return np.where(units < 0, "", units.astype(str))
 
 
-def _codes(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def number_texts(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Numbers in place of the texts of a column, in the order of their first rows; empty if the text is."""
     numbers: dict[str, str] = {"": ""}
     return np.array([numbers.setdefault(text, str(len(numbers) - 1)) for text in column.tolist()], dtype=str)
@@ -195,7 +199,7 @@ def _save_unordered(run: TrainedRun, table: EmbeddingTable, path: Path) -> None:
         numbers: dict[int, int] = {}
         codes = [g if g < 0 else numbers.setdefault(g, len(numbers)) for g in sorted_table.groups.tolist()]
         sorted_table = replace(sorted_table, groups=torch.tensor(codes, dtype=torch.int64))
-    kept = {name: _codes(column) for name, column in sorted_table.attributes.items()}
+    kept = {name: number_texts(column) for name, column in sorted_table.attributes.items()}
     sorted_table = replace(sorted_table, attributes=kept)
     save_reference(run, sorted_table, path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from labeltree.errors import RunError
 from labeltree.inference.load_run import TrainedRun
-from labeltree.inference.reference import load_reference
+from labeltree.inference.reference import attribute_units, load_reference, number_texts
 from labeltree.inference.run_embeddings import kept_table
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
@@ -114,8 +115,16 @@ def save_learned(run: TrainedRun, table: EmbeddingTable, data: str, folder: RunF
     )
 
 
+def _units(table: EmbeddingTable, name: str, before: str) -> np.ndarray[Any, Any]:
+    """An attribute with texts that differ between groups, each after these words; empty where missing."""
+    if name not in table.attributes:
+        return np.full(len(table), "")
+    texts = attribute_units(table, name)
+    return np.where(texts == "", "", np.char.add(before, texts))
+
+
 def joined(first: EmbeddingTable, second: EmbeddingTable) -> EmbeddingTable:
-    """Two tables of one encoder as one; the groups of one are others than those of the other."""
+    """Two tables of one encoder as one; groups and attributes of one are others than those of the other."""
     tables = (first, second)
     groups = paths = features = None
     if first.groups is not None or second.groups is not None:
@@ -130,12 +139,19 @@ def joined(first: EmbeddingTable, second: EmbeddingTable) -> EmbeddingTable:
         )
     if first.features is not None and second.features is not None:
         features = torch.cat([first.features, second.features])
+    attributes = {
+        name: number_texts(np.concatenate([_units(first, name, "first "), _units(second, name, "second ")]))
+        for name in {**first.attributes, **second.attributes}
+    }
     return EmbeddingTable(
         embeddings=torch.cat([first.embeddings, second.embeddings]),
         nodes=torch.cat([first.nodes, second.nodes]),
         split=np.concatenate([np.asarray(table.split, dtype=str) for table in tables]),
         features=features,
         groups=groups,
+        # attributes differ between groups already
+        group_names=np.full(len(first) + len(second), "") if attributes else None,
+        attributes=attributes,
         paths=paths,
         geometry=first.geometry,
         curvature=first.curvature,

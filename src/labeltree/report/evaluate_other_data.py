@@ -186,7 +186,12 @@ def _extension_samples(run: TrainedRun) -> EmbeddingTable:
     if reference is None or training is None:
         raise RunError(f"'{run.folder.path}' has no reference samples")
     held = reference.rows(torch.from_numpy(np.asarray(reference.split) != "train"))
-    return joined(training, held)
+    known = joined(training, held)
+    own = {  # numbers, which are no values of the samples that are measured
+        name: np.where(values == "", "", np.char.add("own ", values))
+        for name, values in known.attributes.items()
+    }
+    return replace(known, attributes=own)
 
 
 def _add_reference(theirs: EmbeddingTable, known: EmbeddingTable) -> EmbeddingTable:

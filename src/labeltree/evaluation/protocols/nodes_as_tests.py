@@ -450,8 +450,11 @@ def _name_units(table: EmbeddingTable, per: str, rows: Tensor) -> str:
     column = table.group_names if per == "group" else table.attribute(per)
     if column is None:
         column = table.units(per).numpy().astype(str)
-    names = dict.fromkeys(np.asarray(column)[rows.numpy()].tolist())
-    return some(map(str, names), 3)
+    names = np.asarray(column)[rows.numpy()].tolist()
+    if per != "group" and table.group_names is not None:
+        groups = np.asarray(table.group_names)[rows.numpy()].tolist()
+        names = [f"{group}/{name}" if group else name for group, name in zip(groups, names, strict=True)]
+    return some(map(str, dict.fromkeys(names)), 3)
 
 
 def _without_interval(result: ProtocolResult) -> str:

@@ -203,7 +203,7 @@ class Answered:
         rows = answer_rows(self.answers, self._read(), self.taxonomy, self.labels, self.decides)
         for name, scores in self.questions.items():
             for row, score in zip(rows, scores.tolist(), strict=True):
-                row[name] = round(score, 6)
+                row[name] = round(score, 12)
         if self.why is not None and explained:
             for row, steps in zip(rows, self.why, strict=True):
                 row["why"] = [step.to_dict(self.taxonomy) for step in steps]
