@@ -171,7 +171,9 @@ def test_an_extended_run_answers_for_eyes(home: Path, tmp_path: Path) -> None:
     table = pd.read_csv(home / "new.csv")
     later = table[:12].assign(label="animal/newt", patient=[f"later{row // 3}" for row in range(12)])
     later.to_csv(tmp_path / "later.csv", index=False)
-    lt.extend(tmp_path / "run", data=tmp_path / "later.csv")
+    said = lt.extend(tmp_path / "run", data=tmp_path / "later.csv").record["notes"]
+    names = {lt.load(run).decider.chosen.name for run in (home / "run", tmp_path / "run")}
+    assert any(note.startswith("Answers come from") for note in said) == (len(names) > 1)
     done = lt.load(tmp_path / "run").predict(data=home / "new.csv", per="eye", coverage=0.7)
     assert (
         done.samples == lt.load(home / "run").predict(data=home / "new.csv", per="eye", coverage=0.7).samples

@@ -19,6 +19,7 @@ from labeltree.atomic import new_folder_in
 from labeltree.counted_nouns import say_count
 from labeltree.data import Source
 from labeltree.data.stratified import make_folds
+from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS
 from labeltree.decisions.classifiers import Classifiers, classify
 from labeltree.decisions.extending import extend_classifiers
 from labeltree.errors import DataError, RunError, typed
@@ -243,6 +244,11 @@ def extend_run(options: ExtendOptions) -> Extension:
             named=names,
         )
         decider = fit_decider(then, new_ones, table.rows(~train))
+        now, earlier = decider.chosen.name, before.chosen.name
+        if now != earlier:
+            notes.append(
+                f"Answers come from {CLASSIFIER_WORDS[now]} now; before, from {CLASSIFIER_WORDS[earlier]}."
+            )
         record = {
             "format": _FORMAT,
             "version": _VERSION,
