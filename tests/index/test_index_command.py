@@ -56,6 +56,8 @@ def test_from_embeddings_to_changes(table: Path, tmp_path: Path, capsys: pytest.
     assert "'im 0.png' is in the index already" in capsys.readouterr().err
     assert run(where, "--replace", tmp_path / "more.npz") == 0
     assert "1 sample replaced, 1 added" in capsys.readouterr().out
+    assert run(where) == 0
+    assert "(test 3, train 3, val 3, in none 1)" in capsys.readouterr().out
     assert run(where, "--delete", "new", "im 1.png") == 0
     assert "2 samples deleted" in capsys.readouterr().out
     assert run(where, "--delete", "new") == 2
@@ -66,7 +68,7 @@ def test_from_embeddings_to_changes(table: Path, tmp_path: Path, capsys: pytest.
     assert Index.open(where).taxonomy.candidates("a/y") == []
     assert run(where, "--compact") == 0
     assert run(where) == 0
-    assert "8, 5 with a label" in capsys.readouterr().out
+    assert "8, 5 with a label (test 3, train 3, val 2)" in capsys.readouterr().out
 
 
 def test_numbers_of_nodes_are_never_read_in_another_taxonomy(

@@ -58,6 +58,13 @@ class IndexInfo:
     approximate: Mapping[str, Any]
     exact_up_to: int
 
+    def say_splits(self) -> str:
+        """The samples of each split, and those in none, in words; empty if no sample has a split."""
+        named = {name: count for name, count in self.splits.items() if name}
+        none = self.size - sum(named.values())
+        parts = [f"{name} {count:,}" for name, count in named.items()]
+        return ", ".join([*parts, f"in none {none:,}"] if parts and none else parts)
+
     @classmethod
     def of(cls, store: Store, model: str | None) -> IndexInfo:
         """What a store holds as it is now, with the path of its run."""
@@ -114,10 +121,9 @@ class InNotebooks:
 
     def _repr_html_(self) -> str:
         info = self.info()
-        splits = ", ".join(f"{name} {count:,}" for name, count in info.splits.items() if name)
         rows = [
             ["samples", f"{info.size:,}, {info.labelled:,} with a label"],
-            ["splits", splits],
+            ["splits", info.say_splits()],
             ["taxonomy", f"{info.nodes:,} nodes" + (f", {info.release}" if info.release else "")],
             ["vectors", f"{info.vectors}, {info.dim} numbers, {info.geometry}"],
             ["columns", ", ".join(info.columns)],

@@ -98,7 +98,7 @@ def describe(index: Index) -> str:
     from labeltree.index.index_rows import KNOWN_COLUMNS
 
     info = index.info()
-    splits = ", ".join(f"{name} {count}" for name, count in info.splits.items())
+    splits = info.say_splits()
     labels = f"{info.labelled} with a label" if info.labelled < info.size else "all with a label"
     release = f", release {info.release}" if info.release else ""
     features = ", features of the encoder" if info.vectors == "features" else ""
