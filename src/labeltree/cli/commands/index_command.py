@@ -99,13 +99,15 @@ def describe(index: Index) -> str:
 
     info = index.info()
     splits = info.say_splits()
-    labels = f"{info.labelled} with a label" if info.labelled < info.size else "all with a label"
+    labels = f"{info.labelled:,} with a label" if info.labelled < info.size else "all with a label"
     release = f", release {info.release}" if info.release else ""
     features = ", features of the encoder" if info.vectors == "features" else ""
     empty = {name for name in KNOWN_COLUMNS if not index.count(where={name: ("!=", "")})}
     facts = {
         "index": info.where,
-        "samples": f"{info.size}" + (f", {labels}" if info.size else "") + (f" ({splits})" if splits else ""),
+        "samples": f"{info.size:,}"
+        + (f", {labels}" if info.size else "")
+        + (f" ({splits})" if splits else ""),
         "vectors": f"{info.dim}-d, {info.geometry}" + features,
         "taxonomy": f"{info.nodes} nodes{release}",
         "columns": ", ".join(name for name in info.columns if name not in empty),
