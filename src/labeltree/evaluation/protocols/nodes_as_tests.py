@@ -478,8 +478,9 @@ class _Question(Question):
         known[samples[1].rows] = False
         learnt = known.nonzero()[:, 0]
         told = inputs.judged_labels(learnt), units[learnt]
-        differ = self.groups_differ(*told) if len(learnt) else None
+        differ, where = self.groups_differ(*told) if len(learnt) else None, "outside the test"
         if differ is None:  # nothing else is known
+            where = "of validation and test"
             every = [(part.target, units[part.rows]) for part in samples]
             told = torch.cat([labels for labels, _ in every]), torch.cat([groups for _, groups in every])
             differ = bool(self.groups_differ(*told))
@@ -487,7 +488,7 @@ class _Question(Question):
         test = samples[1]
         if differ:
             notes.append(
-                f"{self.name}: of {say_count(with_positive, per)} outside the test with a positive sample "
+                f"{self.name}: of {say_count(with_positive, per)} {where} with a positive sample "
                 f"and several, {mixed} also have a negative one: every {per} has the score of its most "
                 "suspicious sample, and is answered so if any of its samples is. Where none is positive and "
                 "the label of one is missing or too coarse, the truth is unknown."

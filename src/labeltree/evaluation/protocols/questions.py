@@ -17,7 +17,7 @@ _DIFFERENT = 0.25  # share of pairs of samples of a group, one of them positive 
 
 
 def check_question(words: str) -> None:
-    """Raise a ValueError unless it is written as `NAME=NODE+NODE`."""
+    """Raise a ValueError unless it is written as `NAME=NODE+NODE` (commands take commas)."""
     name, equals, nodes = words.partition("=")
     if not (equals and name.strip() and all(node.strip() for node in nodes.split("+"))):
         raise ValueError(f"a question is '{words}', expected NAME=NODE,NODE")
