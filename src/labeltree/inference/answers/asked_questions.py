@@ -69,8 +69,9 @@ def question_scores(
     from labeltree.evaluation.protocols.questions import greatest
 
     units, told = table.units(per), []
-    scores = {}
-    place = _places(units)
+    scores, place = {}, _places(units)
+    # Of a model that keeps no labelled samples nobody can tell whether groups are of one thing.
+    known_to_agree = ", as 'labeltree evaluate' scores it" if decider.labelled_samples else ""
     for question in questions:
         apart = any(
             question.groups_differ(known.nodes, known.units(per)) for known in decider.labelled_samples
@@ -81,14 +82,8 @@ def question_scores(
         else:
             together = group_probabilities(probabilities, units, "logits").probabilities
             scores[question.name] = question.scores(together)
-        how = (
-            "of its most suspicious sample"
-            if apart
-            else "of the combined probabilities of its samples (logits)"
-        )
-        told.append(
-            f"{question.name}: the score of each {per} is that {how}, as 'labeltree evaluate' scores it."
-        )
+        how = "its most suspicious sample" if apart else "its samples' combined probabilities (logits)"
+        told.append(f"{question.name}: the score of each {per} is that of {how}{known_to_agree}.")
     return scores, "\n".join(told)
 
 

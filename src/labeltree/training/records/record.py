@@ -209,7 +209,7 @@ def open_recorded(
 
 
 def _text_columns(record: SampleRecord) -> tuple[str, ...]:
-    """The columns of a table that a run on texts alone reads; which are taken by default has changed."""
+    """The columns of a table that a run on texts alone reads; an earlier version took others by default."""
     return () if record.columns.get("images") else record.columns.get("texts", ())
 
 
