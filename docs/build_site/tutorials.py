@@ -118,15 +118,20 @@ def run(page: str, seen: Callable[[Block, str, str], None]) -> None:
 def agrees(shown: str, printed: str) -> bool:
     """Whether what was printed has the shape that a page shows; ``…`` stands for anything or nothing.
 
-    Numbers (a dash is one that is not defined), nodes, files, splits, spaces and the classifiers in a table's
-    row are not compared: trained on another processor, a model has other last digits, and so, in places,
-    other neighbours and answers. Nor is what `train` says of a run that the page before has made.
+    Numbers (a dash is one that is not defined), nodes, files, splits, spaces and the names of classifiers are
+    not compared: trained on another processor, a model has other last digits, and so, in places, other
+    neighbours and answers. Nor are the sentences on what training added and on the classifier that answers,
+    or what `train` says of a run that the page before has made.
     """
+    from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS
+
+    classifiers = rf"(?<=  )(?:{'|'.join(CLASSIFIER_WORDS)})(?=\s)|{'|'.join(CLASSIFIER_WORDS.values())}"
 
     def shape(text: str) -> str:
-        text = re.sub(r"\S*[/✓↑]\S*", "@", text)
-        text = re.sub(r"(?<=  )(?:feature-means|prototypes|lda|probe|own)(?=\s)", "@", text)
-        text = re.sub(r"(?<=  )–(?=\s)|[+−-]?\d+(?:[.,]\d+)*(?:e-\d+)?", "#", text)
+        text = re.sub(r"^\s*(?:Answers come from|Training added) .*\n?", "", text, flags=re.MULTILINE)
+        text = re.sub(rf"{classifiers}|\S*[/✓↑]\S*|\bno answer\b(?: \(\?\))?", "@", text)
+        text = re.sub(r"(?<=  )–(?!\S)|[+−-]?\d+(?:[.,]\d+)*(?:e-\d+)?", "#", text)
+        text = text.replace("p < #", "p = #").replace("false alarms", "false alarm")
         text = re.sub(r"# @|\b(?:train|val|test)\b(?= +@)", "@", text)
         return " ".join(re.sub(r"-{3,}|[+−]\*?(?= )", "-", text).split())
 

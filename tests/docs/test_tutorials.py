@@ -91,6 +91,10 @@ def test_what_agrees() -> None:
     assert not tutorials.agrees("a\n", "a\nb\n")
     assert tutorials.agrees("x.png  tits/…  0.99  tits/blue 0.9", "x.png  tits/?   –     tits/blue 0.8")
     assert not tutorials.agrees("x.png  tits/…  0.99", "x.png  tits/?")
+    assert tutorials.agrees("x.png  no answer  –", "x.png  tits/…  0.99")
+    chosen = "Answers come from the nearest class mean of the embeddings now; before, from a linear probe.\n"
+    assert tutorials.agrees("3 right\n", f"3 right\n{chosen}")
+    assert tutorials.agrees(f"3 right\n{chosen}", "4 right\n")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
