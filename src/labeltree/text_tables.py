@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from labeltree.text_form import START, TextForm, find_text_form, list_record_lin
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TextTable", "cast_numbers"]
+__all__ = ["TextTable", "cast_numbers", "parse_numbers"]
 
 _BLOCK = 4 << 20  # bytes that are read at once where a table is not read as a whole
 _LONGEST_ROW = 64 << 20  # bytes; Arrow takes blocks of this size
@@ -28,6 +29,8 @@ _UNPACKED = 256 << 20  # unpacked bytes that are always read as a whole
 _RATIO = 30  # allowed ratio of unpacked to packed bytes beyond that
 _SOUGHT = 256 << 20  # bytes among which what is no UTF-8 is sought
 _COUNTED = 1000  # ragged rows that are counted
+_DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d+,\d+|\d{1,3}(?:\.\d{3})+,\d+)(?:[eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
 _UNEVEN = re.compile(r"Expected \d+ columns, got \d+")
 
 
@@ -218,8 +221,46 @@ def cast_numbers(texts: pa.ChunkedArray) -> np.ndarray[Any, Any] | None:
 
     try:
         texts = pc.utf8_trim_whitespace(texts)
-        return np.asarray(pc.if_else(pc.equal(texts, ""), None, texts).cast(pa.float64()).to_numpy())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    texts = pc.if_else(pc.equal(texts, ""), None, texts)
+    try:
+        return np.asarray(texts.cast(pa.float64()).to_numpy())
+    except pa.ArrowInvalid:
+        encoded = texts.combine_chunks().dictionary_encode()
+        numbers = parse_numbers(encoded.dictionary.to_pylist())
+        if None in numbers:
+            return None
+        codes = encoded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
+        by_row: np.ndarray[Any, Any] = np.array([*numbers, np.nan], np.float64)[codes]
+        return by_row
+
+
+def parse_numbers(texts: Sequence[str]) -> list[float | None]:
+    """The numbers that the texts of a column are, None for one that is none.
+
+    Commas are decimal (`-0,25`, `1.299,00`) if all numbers of the column can be read so, and one of them only
+    so: where each comma may separate thousands (`1,299`), or points are decimal in other cells, texts with
+    commas are no numbers.
+    """
+    plain = [_plain_number(text) for text in texts]
+    with_comma = [text for text in texts if _DECIMAL_COMMA.fullmatch(text) and "," in text]
+    if all(map(_THOUSANDS.fullmatch, with_comma)):
+        return plain
+    numbers = []
+    for text, number in zip(texts, plain, strict=True):
+        if _DECIMAL_COMMA.fullmatch(text):
+            number = float(text.replace(".", "").replace(",", "."))
+        elif number is not None and math.isfinite(number):
+            return plain
+        numbers.append(number)
+    return numbers
+
+
+def _plain_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
         return None
 
 

@@ -18,6 +18,7 @@ from labeltree.data.copies import keep_copies_together
 from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, read_arrays
+from labeltree.text_tables import parse_numbers
 
 VECTORS = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
 LABELS = np.array(["a/x", "a/y", "b/z", "b/w"] * 2)
@@ -164,6 +165,43 @@ def test_ids_that_occur_twice_name_nothing(write):
     source = open_source(write(ids=np.array(["p1", "p1", *IDS[2:]])))
     assert source.sample_names()[:2] == ["row 1", "row 2"]
     assert any("row 1 and row 2 have the same id 'p1'" in note for note in source.notes)
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (["0,25", "-1,5", "3", "1,5E-05", "nan"], [0.25, -1.5, 3, 1.5e-5, np.nan]),
+        (["1.299,00", "3,99"], [1299, 3.99]),
+        (["1,299", "0,5"], [1.299, 0.5]),
+        (["1,299", "12,000"], [None, None]),  # thousands, or decimals
+        (["1.5", "0,5"], [1.5, None]),
+        (["1.299", "3,99"], [1.299, None]),  # 1299, or 1.299
+        (["owl", "0,5"], [None, 0.5]),
+        ([], []),
+    ],
+)
+def test_commas_are_decimal_where_nothing_else_is_possible(texts, numbers):
+    assert parse_numbers(texts) == pytest.approx(numbers, nan_ok=True)
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_table_with_decimal_commas(tmp_path, separator):
+    """Not the two columns of whole numbers beside them, which would be read without a word."""
+    wide = np.random.default_rng(1).normal(size=(8, 16)).astype(np.float32)
+    names = tuple(f"f{place}" for place in range(16))
+    frame = pd.DataFrame(wide, columns=names).assign(label=LABELS, age=range(8), genes=range(100, 108))
+    frame.loc[0, "f2"] = np.nan
+    frame.to_csv(tmp_path / "f.csv", sep=separator, decimal=",", index=False, na_rep="NA")
+    source = open_source(tmp_path / "f.csv", on_error="skip")
+    assert source.vectors.columns == names
+    np.testing.assert_array_equal(loaded(source), wide[1:])
+
+
+def test_points_and_commas_in_one_column(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text("label;f1;f2\na;0.5;1\nb;0,25;2\n", "utf-8")
+    with pytest.raises(DataError, match="line 3: the column 'f1' has '0,25', no number; write all decimals"):
+        open_source(path, vector_column=["f1", "f2"])
 
 
 def test_numbers_that_are_not_finite(write, tmp_path, caplog):

@@ -25,7 +25,7 @@ from labeltree.safe_files import Reader, read_parquet, stack_lists
 from labeltree.taxonomy.column_names import letters
 from labeltree.taxonomy.ranks import term_of
 from labeltree.text_files import PACKED, find_encoding, open_unpacked, split_packed
-from labeltree.text_tables import TextTable, cast_numbers
+from labeltree.text_tables import TextTable, cast_numbers, parse_numbers
 from labeltree.workbooks import read_sheet, sheet_names
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ _START = 1 << 20  # bytes that tell the encoding of another table
 _SHOWN = 5  # rows that a message names
 TRIED = 1000  # cells that tell whether a column holds numbers
 _MISSING = ("na", "n/a", "null", "none")  # texts for a missing number
+_NAN = "nan"
 
 
 @dataclass(frozen=True)
@@ -277,10 +278,10 @@ class DataTable:
         if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
             return False
         texts = [text for text in self.head(column) if text.lower() not in _MISSING]
-        return bool(texts) and 2 * sum(map(_is_number, texts)) > len(texts)
+        return 2 * sum(number is not None for number in parse_numbers(texts)) > len(texts)
 
     def numbers(self, column: str) -> np.ndarray[Any, Any]:
-        """The numbers of a column `(n,)` float64, NaN where one is missing.
+        """The numbers of a column `(n,)` float64, NaN where one is missing; see `parse_numbers`.
 
         Raises:
             DataError: If it holds something else.
@@ -293,12 +294,13 @@ class DataTable:
         if (numbers := cast_numbers(values)) is not None:
             return numbers
         cells = self.cells(column)
-        parsed = [math.nan if text.lower() in _MISSING else _number(text) for text in cells.texts]
+        parsed = parse_numbers([_NAN if text.lower() in _MISSING else text for text in cells.texts])
         bad = next((text for text, number in zip(cells.texts, parsed, strict=True) if number is None), None)
         if bad is not None:
             where = self.place(cells.rows_of(bad)[0])
+            correct = "write all decimals of the column with points" if "," in bad else "correct it"
             raise DataError(
-                f"{self}, {where}: the column '{column}' has {bad[:50]!r}, no number; correct it, or leave "
+                f"{self}, {where}: the column '{column}' has {bad[:50]!r}, no number; {correct}, or leave "
                 "the column out of the vectors"
             )
         by_row: np.ndarray[Any, Any] = np.array([*parsed, math.nan], np.float64)[cells.codes]
@@ -383,17 +385,6 @@ class DataTable:
         if missing.size:
             raise DataError(f"{self}, {self.place(missing[0])}: the column '{column}' is empty")
         return [cells.texts[code] for code in cells.codes.tolist()]
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _is_number(text: str) -> bool:
-    return _number(text) is not None
 
 
 def _make_table(column: str, values: pa.Array) -> pa.Table:
