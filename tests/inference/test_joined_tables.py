@@ -7,7 +7,9 @@ from labeltree.inference.training_samples import joined
 from labeltree.runs import EmbeddingTable
 
 
-def table(groups: list[int] | None, paths: list[str] | None = None, **attributes: list[str]) -> EmbeddingTable:
+def table(
+    groups: list[int] | None, paths: list[str] | None = None, **attributes: list[str]
+) -> EmbeddingTable:
     count = len(groups or next(iter([*attributes.values(), [0, 0]])))
     return EmbeddingTable(
         torch.eye(count, 4),
