@@ -369,11 +369,8 @@ def test_decoding_is_limited_in_memory(
 
 
 def test_an_upload_without_a_length_is_cut_off(client: TestClient) -> None:
-    sent = []
-
     def endless() -> Iterator[bytes]:
-        for number in range(1000):
-            sent.append(number)
+        for _ in range(1000):
             yield bytes(10_000)
 
     reply = client.post("/predict", content=endless(), headers={"Content-Type": "image/png"})
