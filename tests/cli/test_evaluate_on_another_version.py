@@ -11,6 +11,7 @@ import torch
 
 import labeltree as lt
 from labeltree.cli.main import main
+from labeltree.inference.load_run import load_run
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.taxonomy.versions.between_versions import VersionChange
@@ -163,7 +164,11 @@ def test_a_run_on_another_version(
     assert "Before and after" not in said  # it was not evaluated before
     content = json.loads((run.path / "on-revised" / "metrics.json").read_text("utf-8"))
     assert content["counts"]["classes tested"] == 4
-    assert content["taxonomy_changes"]["merge"]["nodes"] == 2
+    source = load_run(run.path).source
+    merged = np.isin(source.nodes.numpy(), [node for node in range(len(targets)) if targets[node] == [hound]])
+    tested = int((merged & (np.asarray(source.split) == "test")).sum())
+    assert 0 < tested < merged.sum()
+    assert content["taxonomy_changes"]["merge"] == {"nodes": 2, "samples": tested}
     lt.evaluate(run, resamples=0)
     for _ in range(2):
         lt.evaluate(run, new, resamples=0)  # by another mapping: into another folder, each time the same

@@ -13,7 +13,8 @@ import torch
 from labeltree.cli.main import main
 from labeltree.decisions import ClassNodes, Promise, fit_rule, holds_truth
 from labeltree.decisions.choose_classifier import ChosenClassifier, ClassifierKind, choose_classifier
-from labeltree.decisions.classifiers import ClassifierChoice
+from labeltree.decisions.classifiers import ClassifierChoice, FittedScores, LinearScores
+from labeltree.decisions.extending import _choose
 from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate, load_outcomes
@@ -29,6 +30,28 @@ TREE = Taxonomy.from_paths([("a", "w"), ("a", "x"), ("b", "y"), ("b", "z")])
 
 def run(*words: object) -> int:
     return main([str(word) for word in words])
+
+
+def test_few_samples_of_new_classes_weigh_as_many_of_known_ones() -> None:
+    """With added classes the better mean of the two accuracies answers, not that of all samples."""
+    classes = TREE.leaves
+    new, truth = classes[3:], classes[torch.tensor([0] * 30 + [1] * 30 + [2] * 30 + [3] * 10)]
+    blind = torch.where(truth == new, classes[0], truth)  # knows all but the new class
+    fair = torch.where(torch.arange(100) < 20, classes[1], truth)
+    said = {"probe": fair, "prototypes": blind}
+    points = torch.cat([(each[:, None] == classes).float() for each in said.values()], 1)
+    held = EmbeddingTable(points, truth, geometry="euclidean")
+    sides = torch.eye(8, dtype=torch.float64).split(4, dim=1)
+    offered: dict[ClassifierKind, FittedScores] = {
+        name: LinearScores(classes, side, torch.zeros(4, dtype=torch.float64))
+        for name, side in zip(said, sides, strict=True)
+    }
+    found = _choose(offered, held, classes, new, "auto")
+    assert found.accuracies == {"probe": pytest.approx((70 / 90 + 1) / 2), "prototypes": 0.5}
+    assert (found.name, found.samples, found.new_class_samples) == ("probe", 100, 10)
+    assert _choose(offered, held, classes, new, "prototypes").name == "prototypes"
+    alone = _choose(offered, held.rows(truth != new), classes, new, "auto")
+    assert (alone.name, alone.new_class_samples) == ("prototypes", 0), "of known classes alone"
 
 
 def test_the_rule() -> None:

@@ -269,6 +269,19 @@ def test_small_categories_are_pooled() -> None:
     assert found[4] == threshold(scores[20:], Promise(0.9))
 
 
+def test_categories_are_as_large_as_their_groups() -> None:
+    """Thirty images of two patients promise no more than two patients do."""
+    scores, categories = torch.arange(60).double(), torch.tensor([1] * 30 + [2] * 30)
+    groups = torch.cat([torch.arange(2).repeat(15), torch.arange(2, 32)])
+    found, rest, pooled = thresholds_by_category(scores, categories, Promise(0.9), groups)
+    assert pooled == [1, 2]
+    assert found[1] == found[2] == rest == threshold(scores, Promise(0.9), groups)
+    categories = torch.tensor([1] * 5 + [2] * 5 + [3] * 50)
+    same = torch.cat([torch.arange(5), torch.arange(5), torch.arange(5, 55)])
+    pooled = thresholds_by_category(scores, categories, Promise(0.9), same)[2]
+    assert pooled == [1, 2, 3], "the same five patients in two categories are five"
+
+
 def test_errors() -> None:
     for wrong in (0.0, 1.0, 1.5, -1):
         with pytest.raises(ValueError, match="coverage"):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from labeltree.decisions import ClassNodes, Promise, holds_truth
+from labeltree.decisions import ClassNodes, Promise, fit_rule, holds_truth
 from labeltree.decisions.answers_of_groups import fit_group_rule
+from labeltree.decisions.rule import rule_to_dict
 from labeltree.errors import DataError
 from labeltree.metrics.functional import group_labels, group_probabilities
 from labeltree.taxonomy import Taxonomy
@@ -62,6 +63,27 @@ def test_the_aggregation_suits_the_data(one_is_enough: bool) -> None:
     single = (CLASSES.nodes[probabilities.argmax(1)] == labels).double().mean()
     assert right > single
     assert chosen.sentence.startswith("The samples of a group are combined by the")
+
+
+def test_thresholds_are_of_the_way_that_answers() -> None:
+    given = patients(400, 0, one_is_enough=True)
+    chosen = fit_group_rule(*given, CLASSES)
+    assert chosen.how != "logits"
+    same = fit_rule(chosen.combine(given[0], given[2])[1], group_labels(*given[1:], TREE), CLASSES)
+    assert rule_to_dict(same) == rule_to_dict(chosen.rule)
+
+
+def test_lesions_of_a_patient_are_not_independent() -> None:
+    """Ten lesions of each of four patients, and one of each of the others: a patient counts once."""
+    probabilities, labels, lesions = patients(80, 0)
+    owners = torch.cat([torch.arange(4).repeat_interleave(10), torch.arange(4, 44)])
+    found = fit_group_rule(probabilities, labels, lesions, CLASSES, within=owners[lesions])
+    assert (found.rule.fitted.num_groups, len(found.rule.fitted)) == (44, 80)
+    mixed = torch.randperm(len(lesions), generator=torch.Generator().manual_seed(0))
+    unordered = fit_group_rule(
+        probabilities[mixed], labels[mixed], lesions[mixed], CLASSES, within=owners[lesions[mixed]]
+    )
+    assert torch.equal(unordered.rule.fitted.groups, found.rule.fitted.groups)  # type: ignore[arg-type]
 
 
 @pytest.mark.long

@@ -1,13 +1,14 @@
 """What judges a calibration or keeps a promise was not used to fit it."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from decision_cases import ragged
 from torch import Tensor
 
-from labeltree.decisions import ClassNodes, calibration_check, fit_calibrator
+from labeltree.decisions import ClassNodes, calibration_check, fit_calibrator, fit_rule
 from labeltree.decisions.calibrators import smoothed_temperature
 from labeltree.decisions.conformal import share_of_groups
 
@@ -42,6 +43,36 @@ def test_no_sample_judges_the_calibrator_that_it_fitted(
         == 90
     )
     assert sorted(judged) == [number // 3 if grouped else number for number in range(90)]
+
+
+@pytest.mark.parametrize("count", [24, 120])
+def test_no_group_judges_what_it_fitted_in_a_rule(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Of few samples a temperature is tried, of more a calibration: both on other patients."""
+    tree = ragged()
+    classes = ClassNodes(tree.leaves, tree)
+    generator = torch.Generator().manual_seed(1)
+    scores = 9 * torch.randn(count, len(classes), generator=generator)
+    labels = classes.nodes[torch.randint(len(classes), (count,), generator=generator)]
+    groups = torch.arange(count) // 3
+    group_of = {int(row.argmax()) + round(float(row.double().softmax(0).max()), 9): int(group)
+                for row, group in zip(scores, groups, strict=True)}  # fmt: skip
+    assert len(group_of) == count
+    fitted: list[list[int]] = []
+
+    def watched(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def fit(given: Tensor, *rest: object) -> Any:
+            p = given.double().softmax(1)
+            fitted.append([group_of[int(row.argmax()) + round(float(row.max()), 9)] for row in p])
+            return plain(given, *rest)
+
+        return fit
+
+    for name in ("fit_calibrator", "smoothed_temperature"):
+        monkeypatch.setattr(calibration_check, name, watched(getattr(calibration_check, name)))
+    fit_rule(scores, labels, classes, groups=groups, share=0.5)
+    assert len(fitted) >= 5
+    for part in fitted:
+        assert {part.count(group) for group in part} == {3}, "whole groups"
 
 
 def test_what_is_set_aside_is_drawn_by_the_seed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -153,6 +154,22 @@ def test_coverage_of_all_of_groups_and_by_site(counted: str) -> None:
     coarser = measure_coverage(torch.zeros_like(answers), table, judged, TREE, promise, 500, answers)
     assert coarser is not None
     assert (coarser.whole.share, coarser.plain) == (1.0, pytest.approx(found.whole.share))
+
+
+def test_answers_for_a_patient_are_drawn_together() -> None:
+    """Twenty patients, for whom all answers are right or wrong, tell what twenty samples do."""
+    groups = torch.arange(20).repeat_interleave(50)
+    nodes = TREE.leaves[[0] * 1000]
+    answers = torch.where(groups % 10 > 0, nodes, TREE.leaves[3])
+    site = np.where(groups.numpy() < 10, "Graz", "Wien")
+    table = EmbeddingTable(torch.zeros(1000, 2), nodes, groups=groups, attributes={"site": site})
+    every = torch.ones(1000, dtype=torch.bool)
+    for given, least, most in ((table, 0.15, 0.5), (replace(table, groups=None), 0.01, 0.07)):
+        found = measure_coverage(answers, given, every, TREE, Promise(0.9), 500)
+        assert found is not None
+        for part in (found.whole, *found.parts):
+            assert part.share == pytest.approx(0.9)
+            assert least < part.high - part.low < most, part.name
 
 
 def parts_by(values: Sequence[object], groups: Sequence[object]) -> tuple[list[str], tuple[str, ...]]:

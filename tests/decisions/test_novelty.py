@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from labeltree.decisions import ClassNodes, Promise, fit_novelty, fit_rule, holds_truth, mark_unknown
-from labeltree.decisions.novelty import Distances, Reference, nearest_by_node
+from labeltree.decisions.answers import Answers, Paths
+from labeltree.decisions.novelty import Distances, Fit, Reference, nearest_by_node
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -138,6 +140,28 @@ def test_an_unknown_class_is_answered_by_the_nearest_known_ancestor(hidden: str,
     assert float(holds_truth(plain.nodes, truth, TREE).double().mean()) < 0.5
     if ancestor != "/":
         assert float((marked.nodes == truth).double().mean()) > 0.4  # not all are sent to the root
+
+
+def test_what_is_called_unknown_is_cut() -> None:
+    """An answer above the class that was likely is no answer in full."""
+    line = [0, TREE.find("animal"), TREE.find("dog"), TREE.find("terrier")]
+    paths = Paths(torch.tensor([line] * 3), torch.tensor([[1.0, 0.9, 0.8, 0.7]] * 3).double())
+    plain = Answers(
+        torch.tensor([line[3], line[3], line[1]]),
+        torch.tensor([0.7, 0.7, 0.9]).double(),
+        torch.tensor([False, False, True]),
+        torch.tensor([line[3:]] * 3),
+        torch.tensor([[0.7]] * 3).double(),
+    )
+    fit = Fit(torch.tensor([0.01, 0.5, 0.01]).double(), torch.zeros(3), torch.tensor([line[1], 0, line[2]]))
+    marked = mark_unknown(plain, paths, fit, 0.05)
+    assert marked.unknown is not None
+    assert marked.unknown.tolist() == [True, False, True]
+    assert marked.nodes.tolist() == [line[1], line[3], line[1]], "never finer"
+    assert marked.probabilities.tolist() == pytest.approx([0.9, 0.7, 0.9])
+    assert marked.cut.tolist() == [True, False, True]
+    cheap = mark_unknown(replace(plain, costs=torch.zeros(3)), paths, fit, 0.05)
+    assert torch.equal(cheap.nodes, plain.nodes), "of least cost as before"
 
 
 def test_known_samples_keep_their_answers() -> None:

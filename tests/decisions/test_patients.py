@@ -56,6 +56,13 @@ def test_nineteen_patients_are_enough_for_five_percent() -> None:
     assert float(known.p_values(torch.tensor([9.0]))[0]) <= 0.05 + 1e-9
 
 
+def test_patients_count_within_a_node_too() -> None:
+    rule = fit_novelty(patients([1] * 100, 0), patients([9] * 10 + [1] * 12, 1), TREE)
+    for distances in (rule.within[0], rule.by_depth[0]):
+        assert distances.count == 22
+        assert sorted(set(distances.weights.tolist())) == [1 / 9, 1]
+
+
 def drift_rule(held: EmbeddingTable) -> DriftRule:
     return fit_drift(patients([1] * 100, 0), held, chances(held), TREE)
 

@@ -23,6 +23,21 @@ def test_their_temperature_is_found():
     assert small.temperatures[0] == pytest.approx(1e-6 * usual.temperatures[0], rel=1e-4)
 
 
+def test_samples_whose_labels_say_nothing_support_no_certainty():
+    """Neither missing labels nor the root make ten samples, all answered rightly, look like forty."""
+    classes = ClassNodes(TREE.leaves, TREE)
+    places = torch.arange(10) % 6
+    scores, labels = 9.0 * torch.eye(6)[places], TREE.leaves[places]
+    more = torch.cat([scores, torch.zeros(30, 6)])
+    silent = torch.cat([labels, torch.tensor([-1, 0]).repeat(15)])
+    assert smoothed_temperature(more, silent, classes) == smoothed_temperature(scores, labels, classes)
+    for kind in ("temperature", "vector", "depth"):
+        same = fit_calibrator(scores, labels, classes, kind)
+        assert fit_calibrator(more, silent, classes, kind) == same
+    softened, check = soften_few(more, silent, classes, "temperature")
+    assert (softened, check.samples) == (soften_few(scores, labels, classes, "temperature")[0], 10)
+
+
 @pytest.mark.parametrize("scale", [1.0, 1e-3, 1e-6])
 def test_a_merged_class_does_not_take_the_samples_of_others(scale):
     draw = torch.Generator().manual_seed(0)

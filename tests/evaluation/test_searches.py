@@ -373,7 +373,7 @@ def test_a_depth_of_a_single_node_has_no_number(under_one: tuple[EmbeddingTable,
         assert not any(math.isnan(result.by_depth[column][1]) for column in result.by_depth)
     shown = {tile.title: tile.number for tile in tiles(found)}
     assert shown["get the right coarsest group"] == percent(found.main.answer_by_depth[1])
-    assert "100% stay" not in " ".join(evaluation_verdict(found, "images"))
+    assert "100\u202f% of all mistakes stay" not in " ".join(evaluation_verdict(found, "images"))
 
 
 def test_a_branch_of_a_tree_has_no_number_at_the_depth_of_its_top(

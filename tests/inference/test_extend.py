@@ -16,6 +16,7 @@ from labeltree.cli.main import main
 from labeltree.errors import DataError, RunError, TaxonomyError
 from labeltree.inference.extend import (
     HELD_FROM,
+    _held_out,
     extend_run,
     extension_text,
     extensions_of,
@@ -24,6 +25,7 @@ from labeltree.inference.extend import (
 from labeltree.inference.reference import load_reference
 from labeltree.inference.training_samples import training_samples
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow
 SETTINGS: dict[str, Any] = {
@@ -264,6 +266,22 @@ def test_groups_are_held_out_as_a_whole_and_labels_may_be_missing(home: Path, tm
     (only,) = extend_run(run, few).added  # fewer patients than it takes, though more images
     assert only["samples"] >= HELD_FROM
     assert only["held"] == 0
+
+
+def test_groups_of_which_a_sample_was_seen_are_not_held_out() -> None:
+    """Another image of a patient of training would flatter, too."""
+    tree = Taxonomy.from_paths([("a",), ("b",)])
+    patients = torch.arange(30).repeat_interleave(2)
+    table = EmbeddingTable(
+        torch.eye(60), tree.leaves[(patients % 2)], groups=patients.clone(), geometry="euclidean"
+    )
+    seen = torch.zeros(60, dtype=torch.bool)
+    seen[::6] = True  # one image of every third patient
+    for set_aside in (False, True):
+        split = _held_out(table, seen, tree.leaves, tree, 0, set_aside=set_aside).split
+        held = set(patients[torch.from_numpy(np.asarray(split) != "train")].tolist())
+        assert held
+        assert not held & set(patients[seen].tolist())
 
 
 def test_an_extended_run_is_exported_and_answers_in_bulk(home: Path, run: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from labeltree.cli.main import main
 from labeltree.errors import DataError, RunError
 from labeltree.index.index_changes import forget_rows
 from labeltree.index.index_rows import IndexRows
-from labeltree.inference.forgetting import choose_samples
+from labeltree.inference.forgetting import Chosen, choose_samples
 from labeltree.inference.load_run import load_run
 from labeltree.ridge import fit_tree_ridge
 from labeltree.ridge.ridge_file import load_ridge
@@ -558,3 +558,11 @@ def test_an_index_with_an_approximate_search(tmp_path: Path) -> None:
     left = lt.Index.open(tmp_path / "index")
     assert len(left) == 1198
     assert left.search(vectors[[8]], k=1)[0].ids == ["row 8"]
+
+
+def test_contents_that_others_keep_are_not_forgotten() -> None:
+    """A copy of a sample that stays is still what the cache has it for."""
+    digests = np.array([[1], [2], [1], [3], [3]], np.uint8).repeat(16, axis=1)
+    record = SampleRecord(np.arange(5), np.ones(5, np.int64), np.array(["train"] * 5), digests=digests)
+    gone = np.array([True, True, False, True, True])
+    assert Chosen(record, gone, frozenset()).digests[:, 0].tolist() == [2, 3, 3]

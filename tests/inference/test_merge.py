@@ -9,11 +9,12 @@ import torch
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import DataError, RunError
+from labeltree.inference import merging
 from labeltree.inference.load_run import load_run
 from labeltree.inference.merging import pooled_head
 from labeltree.ridge import TreeRidge, fit_tree_ridge
 from labeltree.ridge.ridge_file import load_ridge
-from labeltree.runs import RunFolder
+from labeltree.runs import EmbeddingTable, RunFolder
 from sweeps import long_unless, some_now
 
 PATHS = np.array(["animal/dog", "animal/cat", "plant/oak", "plant/fern"])
@@ -205,6 +206,15 @@ def test_it_says_what_is_needed_to_answer_for_patients(patients: list[Path], tmp
 
 
 @pytest.mark.slow
+def test_samples_that_were_set_aside_for_coverage_are_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    split = np.array(["train", "val", "calib", "val", "calib"])
+    table = EmbeddingTable(torch.eye(5), torch.tensor([1, 2, 3, -1, 0]), split=split, features=torch.eye(5))
+    monkeypatch.setattr(merging, "load_reference", lambda run: table)
+    held = merging._held_out(None, torch.arange(9) + 10)  # type: ignore[arg-type]
+    assert held is not None
+    assert held.nodes.tolist() == [12, 13], "those without a label, and that of the root, say nothing"
+
+
 def test_without_held_out_samples_it_asks_for_some(sites: list[Path], tmp_path: Path) -> None:
     import shutil
 

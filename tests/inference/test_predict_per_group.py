@@ -245,3 +245,16 @@ def test_groups_that_contradict_themselves_are_named_where_the_others_are_too_fe
         DataError, match=r"calibration groups.*held-out groups have labels that contradict .* --per"
     ):
         lt.predict(run.path, data=tmp_path / "own.csv", per="group", coverage=0.9)
+
+
+def test_eyes_of_a_patient_are_not_independent(home: Path) -> None:
+    """What is promised of an eye rests on patients."""
+    decider = lt.load(home / "run").decider
+    reference = load_reference(decider.run)
+    assert reference is not None
+    assert reference.groups is not None
+    patients = len(reference.groups[torch.from_numpy(reference.split == "val")].unique())
+    eyes = decider.group_rule("eye").rule.fitted
+    assert (eyes.num_groups, len(eyes)) == (patients, 2 * patients)
+    alone = decider.group_rule("group").rule.fitted
+    assert (alone.groups, len(alone)) == (None, patients)

@@ -119,6 +119,17 @@ def test_ids_tell_samples_whose_content_has_changed(home: Path, tmp_path: Path) 
     assert not any(seen(others)), "other samples of the same names"
 
 
+def test_samples_that_were_set_aside_for_coverage_are_known(home: Path, tmp_path: Path) -> None:
+    run = lt.train(
+        home / "own.csv", "tree-ridge", out=tmp_path / "run", progress_bar=False, val=0.2, calib=0.3,
+        table={"group_column": "patient"},
+    )  # fmt: skip
+    split = np.asarray(run.load_samples().split)
+    assert set(split.tolist()) == {"train", "val", "calib", "test"}
+    seen = seen_in_training(lt.load(run.path).run, lt.open_data(home / "own.csv"))
+    assert seen.tolist() == (split != "test").tolist()
+
+
 def test_samples_of_calibration_certify_nothing(home: Path, copied: Callable[..., Path]) -> None:
     run = copied()
     lt.calibrate(run, data=home / "new.csv")
@@ -242,7 +253,9 @@ def test_own_test_samples_of_a_calibration_are_told(home: Path, copied: Callable
     run = copied()
     lt.calibrate(run, data=home / "own.csv")
     cautions = lt.evaluate(run, resamples=0).result.cautions
-    assert any("among those that the run was calibrated or extended with" in each for each in cautions)
+    tested = int((np.asarray(RunFolder(run).load_samples().split) == "test").sum())
+    said = f"{tested} of these samples are among those that the run was calibrated or extended with"
+    assert any(each.startswith(said) for each in cautions), "not those of other splits"
 
 
 WORDS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -132,3 +133,15 @@ def test_every_node_is_a_row_of_one_table(result: EvaluationResult, taxonomy: Ta
         assert row.decided[0].text == f"{100 * value:.1f}"
         assert row.few == (found.by_node["answers.positives"][row.path] < 20)
     assert "† Fewer than 20" in table.note
+
+
+def test_few_cases_of_either_kind_are_marked() -> None:
+    counts = {"a": (500, 500), "b": (500, 5), "c": (5, 500), "d": (500, 20)}
+    by_node = {
+        f"answers.{name}": {path: float(pair[at]) for path, pair in counts.items()}
+        for at, name in enumerate(("positives", "negatives"))
+    }
+    by_node["answers.decision_sensitivity"] = dict.fromkeys(counts, 0.5)
+    table = node_table(SimpleNamespace(by_node=by_node, node_intervals={}))  # type: ignore[arg-type]
+    assert table is not None
+    assert {row.path: row.few for row in table.rows} == {"a": False, "b": True, "c": True, "d": False}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +14,14 @@ from PIL import Image
 
 import labeltree as lt
 from labeltree.data.images import image_files
+from labeltree.decisions.choose_classifier import ChosenClassifier
+from labeltree.decisions.classifiers import Classifiers
+from labeltree.decisions.promise_samples import StoredRule
+from labeltree.decisions.rule import Fitted
 from labeltree.options.evaluation import EvaluateOptions
+from labeltree.report.evaluate_run import _promise_units
 from labeltree.report.next_steps import predict_steps, steps_after_run
-from labeltree.runs import RunFolder
+from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
 TREE = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b",)])
@@ -81,3 +87,20 @@ def test_no_answers_are_proposed_on_a_dag_on_which_none_can_be_given(tmp_path: P
 def test_answers_are_proposed_at_a_coverage_that_can_be_promised(held: int, asked: str) -> None:
     (step,) = predict_steps(EvaluateOptions("runs/r"), held)
     assert step.command == f"labeltree predict runs/r SAMPLES{asked}"
+
+
+def test_promises_rest_on_groups_where_there_are_some() -> None:
+    """Six images of two patients, and one of nobody, promise as much as three samples."""
+    split = np.array(["train"] * 2 + ["val"] * 8)
+    groups = torch.tensor([0, 0, 1, 1, 1, 2, 2, 2, -1, 3])
+    nodes = TREE.leaves[[0] * 10].clone()
+    nodes[-1] = -1
+    table = EmbeddingTable(torch.eye(10), nodes, split=split, groups=groups, geometry="euclidean")
+    own = Classifiers({}, ChosenClassifier("own"))
+    assert _promise_units(table, own, None) == 3
+    rule = SimpleNamespace(fitted=Fitted(torch.zeros(4), torch.ones(4).long(), torch.tensor([0, 0, 0, 1])))
+    elsewhere: Any = replace(own, calibrated=StoredRule(rule, "elsewhere"))  # type: ignore[arg-type]
+    assert _promise_units(table, elsewhere, None) == 2
+    nodes[-1] = TREE.leaves[0]
+    alone = replace(table, groups=None, group_names=None, nodes=nodes)
+    assert _promise_units(alone, own, None) == 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from html_page import Page
 from PIL import Image
 
@@ -19,6 +21,7 @@ from labeltree.cli.main import main
 from labeltree.errors import DataError, RunError, TaxonomyError
 from labeltree.evaluation import attribute_table
 from labeltree.evaluation.comparing.result_text import BEFORE_UNKNOWN
+from labeltree.inference.load_run import load_run
 from labeltree.report.evaluate_other_data import _drifted
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
@@ -154,6 +157,12 @@ def test_what_few_groups_cannot_promise_is_left_out(tmp_path: Path) -> None:
 def test_samples_of_training_are_told(home: Path) -> None:
     found = lt.evaluate(home / "run", data=home / "own.csv", resamples=0).result
     assert any("are also training or validation samples of the run" in each for each in found.cautions)
+    source = load_run(home / "run").source
+    assert source.groups is not None
+    new = len(source.groups[torch.from_numpy(np.asarray(source.split) == "test")].unique())
+    tested = [re.findall(r"these (\d+) groups", each) for each in found.cautions]
+    assert [str(new)] in tested, "the known ones are like the known ones"
+    assert not any("named like groups of the run's own" in each for each in found.cautions), "they are known"
 
 
 def test_samples_without_patients_are_told(home: Path, tmp_path: Path) -> None:

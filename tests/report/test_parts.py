@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import nan
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.tree_colours import BRANCH_LIMIT, TreeColours, nearness_colour, oklch
 from labeltree.report.cross_validation import _numbers
 from labeltree.report.pages.document import prose
+from labeltree.report.pages.number_tiles import tiles
 from labeltree.report.shown_samples.encode_pictures import picture
 from labeltree.report.shown_samples.searches import Search, _pick, choose_searches, search_rows
 from labeltree.report.tables.error_tree_rows import ErrorRow, ErrorTree
@@ -455,3 +457,23 @@ def test_the_rows_of_the_chart_by_depth_say_groups_and_in_the_last_classes() -> 
     drawn = str(depth_figure(result, taxonomy, taxonomy.leaves)["chart"])  # type: ignore[arg-type]
     assert "2 groups: a, b" in drawn
     assert "3 classes: x, y, z" in drawn
+
+
+def test_every_method_is_searched_in_its_own_space() -> None:
+    def method(name: str, space: str, found: dict[str, float]) -> SimpleNamespace:
+        return SimpleNamespace(
+            name=name,
+            answer_score=lambda metric: 0.5,
+            answer_interval=lambda metric: (nan, nan),
+            answer_by_depth=[0.5],
+            classifier=SimpleNamespace(name="probe", space=SimpleNamespace(name=space, sentence="why so")),
+            score=lambda metric, role="embeddings": found.get(f"{role} {metric}", nan),
+            interval=lambda metric, role="embeddings": (nan, nan),
+        )
+
+    main = method("mine", "posterior", {"posterior recall_at_1": 0.8, "embeddings recall_at_1": 0.7})
+    other = method("theirs", "embeddings", {"posterior recall_at_1": 0.2, "embeddings recall_at_1": 0.6})
+    result: Any = SimpleNamespace(name="mine", main=main, methods={"mine": main, "theirs": other})
+    (tile,) = (tile for tile in tiles(result) if "in a search" in tile.title)
+    assert (tile.number, tile.others) == ("80.0\u202f%", [("theirs", "60.0\u202f%")])
+    assert tile.note == "why so"

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from math import nan
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 import torch
 from html_page import Page
 from report_inputs import SMALL, random_table
 
 from labeltree.decisions.classifiers import ClassifierChoice
-from labeltree.evaluation import EvaluationSettings, evaluate
+from labeltree.evaluation import EvaluationSettings, compare, evaluate
 from labeltree.report import render_report
-from labeltree.report.compare_answers import AnswerDifference, added_by_training, raw_is_better
-from labeltree.report.pages.opening_sentences import further_sentences
+from labeltree.report.compare_answers import (
+    AnswerDifference,
+    added_by_training,
+    answer_differences,
+    raw_is_better,
+)
+from labeltree.report.pages.opening_sentences import _beside, further_sentences
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -82,6 +91,54 @@ def test_methods_are_compared_on_the_same_samples_or_by_their_own_intervals() ->
     assert "as many" in " ".join(
         further_sentences(evaluate(good, tree, baselines={"theirs": good}), "images")
     )
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [((0.6, 0.95), "a difference that may be chance"), ((0.79, 0.81), "10.0 points less"),
+     ((nan, nan), "10.0 points less")],
+)  # fmt: skip
+def test_without_a_test_the_intervals_of_groups_say_what_may_be_chance(
+    ends: tuple[float, float], said: str
+) -> None:
+    """A thousand images of a few patients tell less than a thousand of as many."""
+
+    def method(name: str, share: float) -> Any:
+        return SimpleNamespace(
+            name=name,
+            answer_score=lambda metric: share,
+            answer_interval=lambda metric: tuple(end - 0.8 + share for end in ends),
+            errors=SimpleNamespace(samples=1000),
+            classifier=SimpleNamespace(name="probe"),
+        )
+
+    assert _beside(method("mine", 0.8), method("theirs", 0.7), None, 0.95).endswith(said)
+
+
+def test_differences_are_tested_as_many_as_there_are() -> None:
+    tree = Taxonomy.from_paths(SMALL)
+    tables = {
+        name: replace(random_table(tree, 20, noise=noise, seed=7), features=None)
+        for name, noise in (("mine", 0.7), ("one", 0.9), ("two", 1.0))
+    }
+    settings = EvaluationSettings(resamples=100)
+    result = evaluate(tables.pop("mine"), tree, name="mine", baselines=tables, settings=settings)
+    compared = compare(
+        result.outcomes,
+        classifiers={key: [method.classifier.name] for key, method in result.methods.items()},
+        baseline="mine",
+        metrics=["answer_top1"],
+        strata_metrics=(),
+        resamples=100,
+    )
+    theirs, found = compared.metric("answer_top1").differences, answer_differences(result)
+    assert set(found) == {"one", "two"}
+    for name, ours in found.items():
+        assert ours.p == theirs[name].corrected
+        assert (ours.value, ours.low, ours.high) == (
+            -theirs[name].value, -theirs[name].high, -theirs[name].low
+        )  # fmt: skip
+    assert any(ours.p > theirs[name].p for name, ours in found.items())
 
 
 def test_what_training_added_has_the_sign_of_its_interval() -> None:

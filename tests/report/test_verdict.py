@@ -156,6 +156,15 @@ def test_shares_of_mistakes_are_not_rounded_to_all_or_none() -> None:
     assert "; 0\u202f% of all" in evaluation_verdict(answered({"shirt": ["boot"] * 6 + ["sneaker"]}))[1]
 
 
+def test_below_a_single_node_are_the_main_branches() -> None:
+    """All classes lie below `things`: no mistake leaves it, and that says nothing."""
+    under_one = Taxonomy.from_paths([("things", *path) for path in SMALL])
+    far = evaluation_verdict(answered({"shirt": ["boot"] * 6 + ["sneaker"]}, under_one))
+    assert "; 0\u202f% of all mistakes stay in the right main branch" in far[1]
+    near = evaluation_verdict(answered({"shirt": ["dress"] * 6 + ["boot"] * 2}, under_one))
+    assert "; 75\u202f% of all" in near[1]
+
+
 def test_a_flat_taxonomy_has_no_branch_to_leave() -> None:
     names = [f"class {number}" for number in range(12)]
     flat = Taxonomy.from_paths([(name,) for name in names])
@@ -258,6 +267,14 @@ def test_a_comparison_says_which_is_better_and_where() -> None:
     same = comparison_verdict(compared(1.3))
     assert same[0].startswith("other and plain do not differ significantly in top-1 accuracy: ")
     assert same[2] == "In no branch of the tree does top-1 accuracy differ significantly."
+
+
+def test_branches_are_told_of_the_metric_of_the_same_representation() -> None:
+    """Searches in the features differ in other branches than those in the embeddings."""
+    found = compared(0.01)
+    others = [replace(each, role="features") for each in found.strata]
+    assert comparison_verdict(replace(found, strata=[*others, *found.strata])) == comparison_verdict(found)
+    assert not any("By branch" in said for said in comparison_verdict(replace(found, strata=others)))
 
 
 def test_a_metric_that_is_named_is_first_that_of_the_answers() -> None:

@@ -3,10 +3,11 @@
 import random
 import threading
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
-from labeltree.serving import ServiceSettings
+from labeltree.serving import ServiceSettings, batching
 from labeltree.serving.batching import Batcher, Job
 
 WAIT = 60  # seconds until a test gives up; nothing depends on how long it takes
@@ -64,6 +65,27 @@ def test_a_batch_collects_while_one_is_computed() -> None:
     assert [job.found.result() for job in jobs if job is not jobs[3]] == [0, 1, 2, 4, 5, 6, 7, 8]
     with pytest.raises(CancelledError):
         jobs[3].found.result()
+
+
+def test_who_has_waited_while_a_batch_was_computed_waits_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, go, now = threading.Event(), threading.Event(), [0.0]
+
+    def compute(numbers: list[int]) -> list[int]:
+        began.set()
+        assert go.wait(WAIT)
+        return numbers
+
+    monkeypatch.setattr(batching, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    batcher: Batcher[int, int] = Batcher([compute], max_batch=2, max_wait=WAIT)
+    jobs: list[Job[int, int]] = [Job(number) for number in range(3)]
+    for job in jobs[:2]:
+        batcher.submit(job)  # a full batch
+    assert began.wait(WAIT)
+    batcher.submit(jobs[2])
+    now[0] = WAIT + 1.0
+    go.set()
+    assert jobs[2].found.result(WAIT / 4) == 2
+    batcher.close()
 
 
 def test_a_cancelled_sample_leaves_the_queue_at_once() -> None:

@@ -316,6 +316,24 @@ def test_a_reply_that_is_never_read(closed: bytes, full: int) -> None:
     running(test)
 
 
+def test_a_reply_that_is_never_read_by_a_client_that_asks_on() -> None:
+    """Further requests are no sign that a reply is read."""
+
+    async def test(service: Service) -> None:
+        client = await service.connect()
+        (connection,) = service.state.connections
+        connection.transport.set_write_buffer_limits(4 * LARGE)
+        reading: Any = client[1].transport
+        reading.pause_reading()
+        service.shorten()
+        client[1].write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(PATIENCE / 6):
+            await dribble(client, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            await service.all_gone()
+
+    running(test)
+
+
 def test_a_reply_that_is_read_does_not_limit_the_next() -> None:
     async def test(service: Service) -> None:
         client = await service.connect()

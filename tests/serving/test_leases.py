@@ -1,14 +1,16 @@
 """What a request holds is given back when it and its samples are gone, and not before."""
 
+import asyncio
 import contextlib
 import threading
+from typing import Any
 
 import pytest
 
 pytest.importorskip("fastapi")
-from fastapi import HTTPException
+from fastapi import HTTPException, Request
 
-from labeltree.serving.bodies import Admission
+from labeltree.serving.bodies import Admission, read_samples
 from labeltree.serving.service_settings import ServiceSettings
 
 
@@ -36,6 +38,26 @@ def test_bytes_and_samples_are_given_back_with_the_last_holder() -> None:
             "other uploads fill the memory; try again a little later",
         )
         assert admission.held == 8000
+    assert (admission.samples, admission.held) == (0, 0)
+
+
+def test_a_body_in_small_parts_is_cut_off() -> None:
+    """Without a length, as a browser streams it; what is beyond the limit is not read."""
+    admission, parts = Admission(ServiceSettings(max_upload=1000)), list[int]()
+
+    async def receive() -> dict[str, Any]:
+        parts.append(admission.held)
+        return {"type": "http.request", "body": bytes(300), "more_body": len(parts) < 100}
+
+    async def read() -> None:
+        request = Request({"type": "http", "headers": [(b"content-type", b"image/png")]}, receive)
+        with admission.lease() as lease:
+            await read_samples(request, lease, admission.settings, "image")
+
+    with pytest.raises(HTTPException, match="more than 1,000 bytes") as told:
+        asyncio.run(read())
+    assert told.value.status_code == 413
+    assert parts == [0, 300, 600, 900]
     assert (admission.samples, admission.held) == (0, 0)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from PIL import Image
@@ -22,8 +23,9 @@ from PIL import Image
 import labeltree as lt
 from forked import end_forked, start_forked
 from labeltree.cli.main import main
-from labeltree.options.serving import ServiceOptions
-from labeltree.serving.server import read_token
+from labeltree.options.serving import ServeOptions, ServiceOptions
+from labeltree.serving.guard import Guard
+from labeltree.serving.server import read_token, serve
 
 pytestmark = pytest.mark.slow
 
@@ -221,6 +223,30 @@ def test_other_names_and_other_pages(image_run: Path, photos: Path, tmp_path: Pa
         assert ask(at, "/predict", image, Host="any.test", Origin="http://strange.test")[0] == 403
         service.signal(signal.SIGINT)
         assert service.end()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "names", "strange"),
+    [
+        ("localhost", (), False),
+        ("127.0.0.1", (), False),
+        ("127.0.0.1", ("mine.test",), False),
+        ("0.0.0.0", (), True),
+        ("0.0.0.0", ("mine.test",), False),
+    ],
+)
+def test_a_strange_name_reaches_only_what_others_reach(
+    host: str, names: tuple[str, ...], strange: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page of a stranger whose name leads here learns nothing of a service on this machine alone."""
+    apps: list[Guard] = []
+    monkeypatch.setattr("labeltree.serving.engine.Engine", MagicMock())
+    monkeypatch.setattr("labeltree.serving.app.create_app", MagicMock())
+    monkeypatch.setattr("labeltree.serving.server.run_app", lambda app, *_, **more: apps.append(app))
+    serve(ServeOptions(run="somewhere", host=host, port=0, names=names))
+    assert (apps[0].refusal("/predict", "POST", {"host": "strange.test"}) is None) == strange
+    for known in ("localhost:8000", "127.0.0.1", *names):
+        assert apps[0].refusal("/predict", "POST", {"host": known}) is None
 
 
 @pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="needs files for descriptors")

@@ -24,7 +24,7 @@ from PIL import Image
 import labeltree as lt
 from labeltree.data.images.decode import FORMATS
 from labeltree.inference.answers.format_answers import answer_rows
-from labeltree.serving import ServiceSettings
+from labeltree.serving import ServiceSettings, app
 from labeltree.serving.app import create_app
 from labeltree.serving.engine import Engine, measure_upload, read_upload
 
@@ -210,6 +210,7 @@ def test_one_broken_image_of_several_has_a_problem(client: TestClient, files: li
         ("y", ("empty.png", b"")),
         ("x", good),
     ]
+    answered = client.get("/health").json()["answered"]
     for path, key in (("/predict", "answers"), ("/embed", "embeddings")):
         reply = client.post(path, files=parts)
         assert reply.status_code == 200
@@ -217,6 +218,8 @@ def test_one_broken_image_of_several_has_a_problem(client: TestClient, files: li
         assert [row["problem"] is None for row in rows] == [True, False, False, True]
         assert rows[2]["problem"] == "it is empty"
         assert rows[1]["sample"] == "cut.png"
+        before, answered = answered, client.get("/health").json()["answered"]
+        assert answered - before == 2, "those with a problem have no answer"
     assert "none of the samples; 'cut.png'" in detail(client.post("/predict", files=parts[1:3]), 400)
 
 
@@ -366,11 +369,8 @@ def test_decoding_is_limited_in_memory(
 
 
 def test_an_upload_without_a_length_is_cut_off(client: TestClient) -> None:
-    sent = []
-
     def endless() -> Iterator[bytes]:
-        for number in range(1000):
-            sent.append(number)
+        for _ in range(1000):
             yield bytes(10_000)
 
     reply = client.post("/predict", content=endless(), headers={"Content-Type": "image/png"})
@@ -427,6 +427,28 @@ def test_a_late_answer_is_given_up(
             time.sleep(0.01)  # the first is being computed
         assert (health["waiting"], health["answered"]) == (0, 1)
     assert sum(blocked.sizes) == 1, "the second was dropped before it was computed"
+
+
+def test_the_time_of_a_body_is_part_of_that_of_an_answer(
+    image_run: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who sends slowly waits no longer in all."""
+    left: list[float] = []
+
+    async def no_time(request: Any, futures: Any, seconds: float) -> Any:
+        left.append(seconds)
+        return await finish(request, futures, 0.0)
+
+    finish = app._finish
+    monkeypatch.setattr(app, "_finish", no_time)
+
+    def slowly() -> Iterator[bytes]:
+        time.sleep(0.3)
+        yield files[0].read_bytes()
+
+    with service(image_run, timeout=30) as client:
+        client.post("/predict", content=slowly(), headers={"Content-Type": "image/png"})
+    assert 0 < left[0] <= 29.7
 
 
 def test_who_has_gone_is_dropped(image_run: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
