@@ -17,7 +17,13 @@ from labeltree.decisions import (
     samples_needed,
     threshold,
 )
-from labeltree.decisions.conformal import bars_of, categories_of, check_enough, thresholds_by_category
+from labeltree.decisions.conformal import (
+    advised_coverage,
+    bars_of,
+    categories_of,
+    check_enough,
+    thresholds_by_category,
+)
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import AnyTaxonomy
 from sweeps import some_now
@@ -104,6 +110,8 @@ def test_how_many_samples_a_promise_needs() -> None:
     ):
         check_enough(50, Promise(0.99))
     check_enough(50, Promise(0.9803))
+    for count in range(1, 200):
+        check_enough(count, Promise(advised_coverage(count)))
 
 
 def test_coverage_has_the_exact_law_of_the_theory() -> None:

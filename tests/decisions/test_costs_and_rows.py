@@ -106,7 +106,7 @@ def test_groups_are_never_divided_and_coarse_labels_promise_nothing() -> None:
     fits = share_of_groups(torch.ones(200, dtype=torch.bool), None, 0.3, 0)  # the only leaf is one of them
     coarse = torch.full((200,), tree.find("a")).index_fill(0, fits.nonzero()[0], int(tree.leaves[0]))
     with pytest.raises(DataError, match="none would be left"):
-        fit_rule(scores.repeat(2, 1)[:200], coarse, classes)
+        fit_rule(scores.repeat(2, 1)[:200], coarse, classes, calibration="vector")
 
 
 def test_answers_as_text() -> None:

@@ -7,6 +7,7 @@ import torch
 
 from labeltree.decisions import ClassNodes, Promise, fit_rule, holds_truth
 from labeltree.decisions.answers_of_groups import fit_group_rule
+from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.decisions.rule import rule_to_dict
 from labeltree.errors import DataError
 from labeltree.metrics.functional import group_labels, group_probabilities
@@ -84,6 +85,22 @@ def test_lesions_of_a_patient_are_not_independent() -> None:
         probabilities[mixed], labels[mixed], lesions[mixed], CLASSES, within=owners[lesions[mixed]]
     )
     assert torch.equal(unordered.rule.fitted.groups, found.rule.fitted.groups)  # type: ignore[arg-type]
+
+
+def test_few_groups_promise_as_much_as_there_are() -> None:
+    """A part for the temperature would leave nine patients seven: a coverage of 0.9 could not be promised."""
+    probabilities, labels, patient = patients(240, 0)
+    patient = patient // 4  # 16 samples each
+    for count, left in ((9, 9), (11, 11), (12, 9), (20, 14)):
+        rows = patient < count
+        scores, nodes, groups = probabilities[rows].log(), labels[rows], patient[rows]
+        rule = fit_rule(scores, nodes, CLASSES, groups=groups)
+        assert rule.fitted.num_groups == left
+        assert (len(rule.fitted) == len(nodes)) == (left == count)
+        answers = rule.answer(scores, Promise(0.9))
+        assert float(holds_truth(answers.nodes, nodes, TREE).double().mean()) >= 0.9
+        shared = rule.counts["for the probabilities"] + rule.counts["for the thresholds"] > len(nodes)
+        assert shared == PromiseSamples.of(rule, "val").softened == (left == count)
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -15,8 +16,11 @@ import torch
 
 import labeltree as lt
 from labeltree.cli.main import main
+from labeltree.decisions import Promise
+from labeltree.decisions.conformal import advised_coverage, largest_coverage
 from labeltree.errors import DataError
 from labeltree.inference import coverage
+from labeltree.inference.predict import near_limit
 from labeltree.inference.reference import load_reference
 
 pytestmark = pytest.mark.slow
@@ -84,6 +88,21 @@ def test_the_verdict_allows_for_the_groups_that_calibrated(
     assert reference.groups is not None
     held = reference.groups[torch.from_numpy(reference.split == "val")]
     assert given == [len(held.unique())]
+
+
+def test_at_the_most_that_groups_can_promise_a_lower_coverage_is_proposed(home: Path) -> None:
+    """There the least sure sample of all groups decides: of 342 answers 295 named nothing, with 0.85 one."""
+    rule = lt.load(home / "run").decider.rule
+    held = rule.fitted.num_groups
+    most, advised = largest_coverage(held), advised_coverage(held)
+    for asked, near in ((most, True), (0.97 * most + 1e-3, True), (advised, False)):
+        said = near_limit(rule, Promise(asked))
+        assert (f"close to the most that {held} groups can promise" in said) == near
+        assert (f"with --coverage {advised:g} they are finer" in said) == near
+    for other in (Promise(most, counted="group"), Promise(most, confidence=0.1, counted="group")):
+        assert not near_limit(rule, other)
+    alone = dataclasses.replace(rule, fitted=dataclasses.replace(rule.fitted, groups=None))
+    assert not near_limit(alone, Promise(largest_coverage(len(alone.fitted))))
 
 
 def test_too_few_are_named_by_what_is_answered_for(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

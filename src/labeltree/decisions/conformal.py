@@ -26,6 +26,7 @@ from labeltree.taxonomy.dag import check_tree
 __all__ = [
     "Promise",
     "ThresholdSteps",
+    "advised_coverage",
     "bars_of",
     "categories_of",
     "check_enough",
@@ -192,6 +193,15 @@ def largest_coverage(count: int) -> float:
     return math.floor(1e4 * count / (count + 1)) / 1e4
 
 
+def advised_coverage(count: int) -> float:
+    """The coverage to ask for where so many samples (or groups) can promise no more: a twentieth below that.
+
+    At the most that groups can promise, the threshold lets pass all samples of every group, so that the
+    hardest of them decides, and most answers name nothing.
+    """
+    return math.floor(95 * count / (count + 1)) / 100
+
+
 def check_enough(count: int, promise: Promise, what: str = "calibration samples") -> None:
     """Raise a `DataError` that names the required number if `count` is smaller."""
     needed = samples_needed(promise)
@@ -200,7 +210,8 @@ def check_enough(count: int, promise: Promise, what: str = "calibration samples"
         raise DataError(
             f"coverage {promise.coverage:g}{sure} needs at least {needed} {what}, and there are {count}: "
             + (
-                f"ask for a coverage of at most {largest_coverage(count):g}, or calibrate on more"
+                f"ask for a coverage of {advised_coverage(count):g} (at most {largest_coverage(count):g}), "
+                "or calibrate on more"
                 if count and not sure
                 else "calibrate on more"
             )

@@ -24,6 +24,7 @@ from labeltree.decisions.conformal import (
     check_enough,
     conformal_scores,
     count_groups,
+    samples_needed,
     share_of_groups,
     threshold,
     thresholds_by_category,
@@ -180,9 +181,11 @@ def fit_rule(
 
     The calibrator is fitted to a part of the samples (whole groups); thresholds are computed from the others
     alone, so that these and new samples are exchangeable. The calibrator is not applied if cross-validation
-    on its part shows a larger calibration error (`check_calibration`). If that part has too few samples for
-    the check, all samples serve for thresholds, unless the part was given, and one temperature at most
-    softens the probabilities (`soften_few`). The same input gives the same rule.
+    on its part shows a larger calibration error (`check_calibration`). Where the others would be too few
+    groups to promise a coverage of 0.9, one temperature is fitted to all samples, and all serve for
+    thresholds. If a part has too few samples for the check, all samples serve for thresholds as well, unless
+    the part was given, and one temperature at most softens the probabilities (`soften_few`). The same input
+    gives the same rule.
 
     Args:
         scores: Class scores of shape (n, C).
@@ -212,10 +215,16 @@ def fit_rule(
             "the classes"
         )
     known = labels >= 0
-    fits = torch.zeros(len(labels), dtype=torch.bool)
+    fits, shared = torch.zeros(len(labels), dtype=torch.bool), False
     check, softer = CalibrationCheck(calibration, False, 0), Calibrator()
     if calibration != "none":
         fits = share_of_groups(known, groups, share, seed) if for_probabilities is None else apart
+        if for_probabilities is None and calibration == "temperature":
+            left = count_groups(
+                None if groups is None else groups[usable & ~fits], int((usable & ~fits).sum())
+            )
+            shared = left < samples_needed(Promise())
+            fits = known if shared else fits
         check = check_calibration(
             scores[fits],
             labels[fits],
@@ -234,14 +243,14 @@ def fit_rule(
                 groups=None if groups is None else groups[few],
             )
             fits = torch.zeros_like(fits)
-        if not bool((usable & ~fits).any()):
+        if not shared and not bool((usable & ~fits).any()):
             raise DataError(
                 f"of {int(known.sum())} calibration samples none would be left for thresholds once a part "
                 "fits the probabilities; calibrate on more, or with calibration 'none'"
             )
     applied: Calibration = calibration if check.applied else "none"
     calibrator = softer if not check.before else fit_calibrator(scores[fits], labels[fits], classes, applied)
-    rest = usable & ~fits
+    rest = usable if shared else usable & ~fits
     paths = find_paths(calibrator(scores[rest], classes).exp(), classes, descent)
     counts = {
         "calibration samples": len(labels),

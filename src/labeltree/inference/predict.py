@@ -17,6 +17,7 @@ from labeltree.data import Source
 from labeltree.data.held_out_sizes import FEWEST_FOR_DRIFT
 from labeltree.data.object_stores import local_copy
 from labeltree.decisions import METRIC_COSTS, Answers, DecisionRule, Promise, TreeCost, read_costs
+from labeltree.decisions.conformal import advised_coverage
 from labeltree.decisions.drift import Drift
 from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.errors import DataError, typed
@@ -135,18 +136,25 @@ def _warning(decider: Decider, *, of_own_samples: bool) -> str | None:
     return None if decider.run.base is not None else other_report(folder.path, decider.chosen)
 
 
+_NEAR = 0.97  # of the most that groups can promise
+
+
 class _Asked(NamedTuple):
-    """What is asked of answers, in words, the costs if these are to be small, and whether answers are cut."""
+    """What is asked of answers, in words, the costs if these are to be small, and whether answers are cut.
+
+    `limit` is a sentence if the calibration groups can hardly promise it, else empty.
+    """
 
     words: str
     price: TreeCost | Tensor | None
     is_cut: bool = True
+    limit: str = ""
 
     @property
     def sentence(self) -> str:
-        """A sentence if no answer is coarser than a class for being unsure; else an empty string."""
+        """A sentence if no answer is coarser for being unsure, or many are for few groups; else empty."""
         if self.is_cut:
-            return ""
+            return self.limit
         return "Enough of them are answered right that no answer is coarser for being unsure."
 
 
@@ -467,7 +475,22 @@ def _asked(rule: DecisionRule, decider: Decider, options: AnswerOptions, unit: s
     if options.optimise is not None:
         return _Asked(f"best expected {metric_name(options.optimise)}", METRIC_COSTS[options.optimise])
     bars = rule.bars(options.promise, options.by_depth, f"calibration {unit}s")
-    return _Asked(promise_text(options.promise), None, bool((bars > 0).any()))
+    return _Asked(
+        promise_text(options.promise), None, bool((bars > 0).any()), near_limit(rule, options.promise)
+    )
+
+
+def near_limit(rule: DecisionRule, promise: Promise) -> str:
+    """A sentence if a coverage of samples is close to the most that their groups can promise; else none."""
+    count = rule.fitted.num_groups
+    alone = len(rule.fitted) == count or promise.counted == "group" or promise.method != "conformal"
+    if alone or promise.confidence is not None or promise.coverage < _NEAR * count / (count + 1):
+        return ""
+    finer = f"with --coverage {advised_coverage(count):g} they are finer"
+    return (
+        f"A coverage of {promise.coverage:g} is close to the most that {count} groups can promise: their "
+        f"least sure samples decide, and answers are coarse; {finer}."
+    )
 
 
 def _group_columns(decider: Decider) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from labeltree.data.held_out_sizes import samples_for_coverage
 from labeltree.data.images.image_files import look_at_files
-from labeltree.decisions.conformal import largest_coverage
+from labeltree.decisions.conformal import advised_coverage
 from labeltree.errors import typed
 from labeltree.inference.load_run import TrainedRun
 from labeltree.options.answer_options import AnswerOptions
@@ -68,7 +68,7 @@ def predict_steps(options: EvaluateOptions, held: int | None) -> list[NextStep]:
     version = {"taxonomy": options.taxonomy, "mapping": options.mapping}
     words = "".join(f" --{name} {typed(file)}" for name, file in version.items() if file is not None)
     if 0 < held < samples_for_coverage(AnswerOptions.coverage):
-        words += f" --coverage {largest_coverage(held):g}"
+        words += f" --coverage {advised_coverage(held):g}"
     return [NextStep(f"labeltree predict {typed(options.place)} SAMPLES{words}", "answers for new samples")]
 
 
