@@ -237,7 +237,7 @@ def cast_numbers(texts: pa.ChunkedArray) -> np.ndarray[Any, Any] | None:
 
 
 def parse_numbers(texts: Sequence[str]) -> list[float | None]:
-    """The numbers that the texts of a column are, None for one that is none.
+    """The number that each text of a column is, None for one that is not a number.
 
     Commas are decimal (`-0,25`, `1.299,00`) if all numbers of the column can be read so, and one of them only
     so: where each comma may separate thousands (`1,299`), or points are decimal in other cells, texts with

@@ -475,3 +475,19 @@ def test_what_is_no_choice_is_refused(wrong: dict[str, object]) -> None:
     assert ChosenClassifier.from_dict(good).name == "probe"
     with pytest.raises(ValueError, match="no choice of a classifier"):
         ChosenClassifier.from_dict(good | wrong)
+
+
+def test_of_equals_the_least_log_loss_answers() -> None:
+    """All classifiers are right on few validation samples; class means of noisy features are so by chance."""
+    tree = Taxonomy.from_paths(["a/x", "a/y", "b/z"])
+    truth = tree.leaves.repeat(4)
+    right, wrong = truth.clone(), truth.roll(1)
+    losses = {"feature-means": 0.5, "lda": 0.2, "probe": 0.3, "prototypes": 0.1}
+    answers = {"feature-means": right, "lda": right, "probe": right, "prototypes": wrong, "own": right}
+    chosen = choose_classifier(answers, truth, tree, losses=losses)
+    assert (chosen.name, chosen.losses) == ("lda", losses)
+    assert chosen.equals == ["feature-means", "lda", "probe", "own"]
+    assert "one of the best on validation" in chosen.sentence
+    assert ChosenClassifier.from_dict(json.loads(json.dumps(chosen.to_dict()))) == chosen
+    assert choose_classifier(answers, truth, tree).name == "feature-means"  # the simplest
+    assert choose_classifier(answers, truth, tree, "probe", losses).equals == []

@@ -19,15 +19,18 @@ def test_the_classifier_that_answers_is_named_where_it_is_not_the_run_s_own() ->
 
     def said(kind: str, accuracies: dict[str, float], asked: str = "auto") -> str:
         main = found.main
-        chosen = replace(main.classifier, name=kind, accuracies=accuracies, asked=asked)
+        chosen = replace(main.classifier, name=kind, accuracies=accuracies, asked=asked, hierarchical_f1={})
         return short_table(replace(found, methods={found.name: replace(main, classifier=chosen)}))
 
     both = {"own": 0.8, "lda": 0.9}
     assert "Answers come from a linear discriminant analysis on the features; with --c" in said("lda", both)
     assert "with --classifier own, from the run's own classifier." in said("lda", both)
     assert "Answers come from" not in said("lda", both, asked="lda")
-    assert "Answers come from" not in said("own", both)
+    assert "Answers come from" not in said("own", {"own": 0.9, "lda": 0.8})
     assert "Answers come from" not in said("lda", {"lda": 0.9})  # the run has no classifier of its own
+    level = said("lda", {"own": 0.9, "lda": 0.9, "probe": 0.8})
+    assert "features; 2 classifiers are equally good on" in level
+    assert "equally good" not in said("lda", {"own": 0.9, "lda": 0.9}, asked="lda")
 
 
 def test_every_number_of_the_full_table_says_what_it_is_read_from() -> None:

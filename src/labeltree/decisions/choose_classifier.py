@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -40,7 +41,7 @@ CLASSIFIER_WORDS: dict[ClassifierKind, str] = {
     "own": "the run's own classifier",
     "each-fold": "the classifier that each fold chose for itself",
 }
-"""The words for each classifier in a sentence; ties go to the first, the simplest."""
+"""The words for each classifier in a sentence, the simplest first."""
 
 
 def classifier_words(name: ClassifierKind, *, features: bool = True) -> str:
@@ -66,6 +67,8 @@ class ChosenClassifier:
         features: Whether the encoder has features, which the probe reads; else it reads embeddings.
         hierarchical_f1: Validation hierarchical F1 of each classifier, which `auto` chooses by; empty if only
             the accuracies are known, which then decide.
+        losses: Validation log loss of each classifier that has probabilities, with the temperature that suits
+            these samples; it decides between equals. Empty if it is not known.
         space: What a search in the run uses.
         by_fold: The classifier of each fold, if those of a cross-validation differ.
     """
@@ -80,6 +83,7 @@ class ChosenClassifier:
     few_samples: int = 0
     features: bool = True
     hierarchical_f1: dict[str, float] = field(default_factory=dict)
+    losses: dict[str, float] = field(default_factory=dict)
     space: SearchedSpace = field(default_factory=SearchedSpace)
     by_fold: tuple[ClassifierKind, ...] = ()
 
@@ -113,9 +117,18 @@ class ChosenClassifier:
             choices[0],
             accuracies=mean([choice.accuracies for choice in chosen]),
             hierarchical_f1=mean([choice.hierarchical_f1 for choice in chosen]),
+            losses=mean([choice.losses for choice in chosen]),
             samples=samples,
             one_class=bool(chosen) and all(choice.one_class for choice in chosen),
         )
+
+    @property
+    def equals(self) -> list[str]:
+        """The classifiers that are as good on validation as the one that was chosen by it, which is one."""
+        scores = self.hierarchical_f1 or self.accuracies
+        if self.asked != "auto" or self.name not in scores:
+            return []
+        return [name for name, score in scores.items() if score >= scores[self.name]]
 
     @property
     def sentence(self) -> str:
@@ -166,9 +179,7 @@ class ChosenClassifier:
         beside = f" ({', '.join(others)})" if others else ""
         if self.asked == self.name:
             return f"Answers come from {what}, as was asked for: right for {right}{beside}."
-        scores = self.hierarchical_f1 or self.accuracies
-        level = [name for name, score in scores.items() if score >= scores[self.name]]
-        best = "the best on validation" if len(level) == 1 else "one of the best on validation"
+        best = "the best on validation" if len(self.equals) == 1 else "one of the best on validation"
         if self.hierarchical_f1:
             best += f" by hierarchical F1 ({self.hierarchical_f1[self.name]:.3f})"
         return f"Answers come from {what}, {best}: right for {right}{beside}."
@@ -181,8 +192,9 @@ class ChosenClassifier:
                 del content[name]
         if self.features:
             del content["features"]
-        if not self.hierarchical_f1:
-            del content["hierarchical_f1"]
+        for name in ("hierarchical_f1", "losses"):
+            if not content[name]:
+                del content[name]
         if not self.space.hierarchical_f1:
             del content["space"]
         if self.by_fold:
@@ -216,7 +228,9 @@ class ChosenClassifier:
         if not isinstance(new, int) or not isinstance(few, int):
             raise ValueError(f"no choice of a classifier: {content!r}")
         features, f1 = content.get("features") is not False, content.get("hierarchical_f1", {})
-        if not isinstance(f1, Mapping) or (f1 and set(f1) != set(accuracies)):
+        losses = content.get("losses", {})
+        known = isinstance(f1, Mapping) and isinstance(losses, Mapping)
+        if not known or (f1 and set(f1) != set(accuracies)) or not set(losses) <= set(accuracies):
             raise ValueError(f"no choice of a classifier: {content!r}")
         by_fold = content.get("by_fold", [])
         if not isinstance(by_fold, list) or any(of not in CLASSIFIER_WORDS for of in by_fold):
@@ -233,6 +247,7 @@ class ChosenClassifier:
             few,
             features,
             dict(f1),
+            dict(losses),
             space,
             tuple(by_fold),
         )
@@ -243,17 +258,20 @@ def choose_classifier(
     truth: Tensor,
     taxonomy: AnyTaxonomy,
     asked: ClassifierChoice = "auto",
+    losses: Mapping[str, float] | None = None,
 ) -> ChosenClassifier:
     """Choose the classifier that answers: the requested one, else the one with the best hierarchical F1.
 
-    Ties go to the simplest, the first of `CLASSIFIER_WORDS`. Without validation samples the linear probe is
-    chosen, because every encoder has one and methods then remain comparable.
+    Ties go to the smallest log loss, and then to the simplest, the first of `CLASSIFIER_WORDS`. Without
+    validation samples the linear probe is chosen, because every encoder has one and methods then remain
+    comparable.
 
     Args:
         answers: The nodes `(m,)` that each classifier predicts for the validation samples; -1 for none.
         truth: `(m,)` finest labels of the validation samples.
         taxonomy: Taxonomy of the nodes.
         asked: The requested classifier, or `auto`.
+        losses: The log loss of each classifier that has probabilities, on these samples.
 
     Raises:
         ValueError: If `asked` is unknown.
@@ -273,7 +291,7 @@ def choose_classifier(
     if len(truth):
         accuracies = {name: float((answers[name] == truth).double().mean()) for name in offered}
         f1 = {name: float(hierarchical_f1(answers[name].clamp_min(0), truth, taxonomy)) for name in offered}
-    chosen = choose_by_accuracy(offered, accuracies, len(truth), asked, f1)
+    chosen = choose_by_accuracy(offered, accuracies, len(truth), asked, f1, losses)
     return replace(chosen, one_class=len(torch.unique(truth)) == 1)
 
 
@@ -283,8 +301,10 @@ def choose_by_accuracy(
     samples: int,
     asked: ClassifierChoice = "auto",
     f1: Mapping[str, float] | None = None,
+    losses: Mapping[str, float] | None = None,
 ) -> ChosenClassifier:
     """Apply the rule of `choose_classifier` to given validation scores: hierarchical F1, else accuracies."""
+    lost = losses or {}
     check_choice("classifier", asked, CLASSIFIERS)
     if asked != "auto" and asked not in offered:
         raise DataError(
@@ -296,9 +316,15 @@ def choose_by_accuracy(
         name = asked
     elif accuracies:
         scores = f1 or accuracies
-        name = max(offered, key=lambda kind: scores[kind])  # the first of equals
+        name = max(offered, key=lambda kind: (scores[kind], -lost.get(kind, math.inf)))  # the first of equals
     else:
         name = "probe" if "probe" in offered else offered[0]
     return ChosenClassifier(
-        name, asked, dict(accuracies), samples, tuple(offered), hierarchical_f1=dict(f1 or {})
+        name,
+        asked,
+        dict(accuracies),
+        samples,
+        tuple(offered),
+        hierarchical_f1=dict(f1 or {}),
+        losses=dict(lost),
     )

@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 import torch
 from torch import Tensor
 
-from labeltree.decisions.calibrators import smoothed_temperature
+from labeltree.decisions.calibrators import mean_label_loss, smoothed_temperature
 from labeltree.decisions.choose_classifier import (
     CLASSIFIER_WORDS,
     ChosenClassifier,
@@ -457,14 +457,34 @@ def fit_classifiers(
     for kind, each in fitted.items():
         if isinstance(each, PrototypeScores):
             fitted[kind] = replace(each, scale=1 / merging_temperature(each, rows, taxonomy))
-    answers: dict[ClassifierKind, Tensor] = {kind: classify(each, rows) for kind, each in fitted.items()}
-    if own is not None:
-        answers["own"] = classify(own, rows)
-    elif own_answers is not None:
+    scored: dict[ClassifierKind, ClassScores] = fitted | ({} if own is None else {"own": own})
+    answers: dict[ClassifierKind, Tensor] = {}
+    losses = dict[str, float]()
+    for kind, scores in scored.items():
+        if not len(rows):
+            answers[kind] = scores.classes[:0]
+            continue
+        given = scores(rows)
+        answers[kind] = scores.classes[given.argmax(1)]
+        losses |= _losses(kind, given, scores.classes, rows, taxonomy)
+    if own is None and own_answers is not None:
         answers["own"] = own_answers[held]
-    chosen = choose_classifier(answers, table.nodes[held], taxonomy, asked)
+    chosen = choose_classifier(answers, table.nodes[held], taxonomy, asked, losses)
     chosen = replace(chosen, features=table.features is not None)
     return Classifiers(fitted, chosen, own, gap)
+
+
+def _losses(
+    kind: ClassifierKind, scores: Tensor, nodes: Tensor, held: EmbeddingTable, taxonomy: Taxonomy
+) -> dict[str, float]:
+    """The log loss of a classifier, with the temperature that suits these samples; empty without a sample."""
+    classes = ClassNodes(nodes, taxonomy)
+    known = classes.place[held.nodes] >= 0
+    if not bool(known.any()):
+        return {}
+    raw, truth = torch.log_softmax(scores[known].double(), 1), held.nodes[known]
+    temperature = smoothed_temperature(raw, truth, classes)
+    return {kind: float(mean_label_loss(raw / temperature, truth, classes))}
 
 
 def classifiers_of_features(known: Classifiers) -> Classifiers:
@@ -488,7 +508,7 @@ def classifiers_of_features(known: Classifiers) -> Classifiers:
         return {kind: scores[alike.get(kind, kind)] for kind in offered if scores}
 
     right, f1 = moved(before.accuracies), moved(before.hierarchical_f1)
-    chosen = choose_by_accuracy(offered, right, before.samples, "auto", f1)
+    chosen = choose_by_accuracy(offered, right, before.samples, "auto", f1, moved(before.losses))
     return Classifiers(fitted, replace(chosen, one_class=before.one_class), None, known.gap)
 
 

@@ -82,8 +82,14 @@ def short_table(result: EvaluationResult) -> str:
 
 
 def _other_classifier(result: EvaluationResult) -> list[str]:
-    """A sentence on the classifier that answers, if nobody asked for it, and the run has one of its own."""
+    """A sentence on the classifier that answers, if nobody asked for it and there is a reason for another."""
     chosen = result.main.classifier
+    if len(chosen.equals) > 1:
+        words = classifier_words(chosen.name, features=chosen.features)
+        equal = f"{len(chosen.equals)} classifiers are equally good on {chosen.samples:,} validation samples"
+        return [
+            f"Answers come from {words}; {equal}, too few to tell the best (--classifier NAME takes one)."
+        ]
     if chosen.name in ("own", chosen.asked) or "own" not in chosen.accuracies:
         return []
     words = classifier_words(chosen.name, features=chosen.features)
