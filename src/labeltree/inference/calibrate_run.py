@@ -242,6 +242,9 @@ def calibrate_run(options: CalibrateOptions) -> Decider:
         promised = "promises hold for samples, not for these together"
         if alone := lacks_groups(source, reading, promised):
             _log.warning("%s", alone)
+        source, copied = join_copies(source)
+        for note in copied:
+            _log.warning("%s", note)
     folder = RunFolder(options.run).require().answering()
     path = folder.path
     with folder.locked():

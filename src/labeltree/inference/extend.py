@@ -368,7 +368,9 @@ def _open(before: Decider, options: ExtendOptions) -> tuple[Source, Tensor, list
                     "out.",
                 )
             )
-    source, seen = source.subset(keeps.nonzero()[:, 0]), seen[keeps]
+    source, copied = join_copies(source.subset(keeps.nonzero()[:, 0]))
+    seen = seen[keeps]
+    notes += [f"{note[0].upper()}{note[1:]}." for note in copied]
     if source.groups is not None and not source.columns.get("groups"):
         notes.append(_COPIES)
     if source.label_sets is not None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from labeltree.counted_nouns import say_count
 from labeltree.data import Source
+from labeltree.data.copies import join_copies
 from labeltree.data.held_out_sizes import FEWEST_FOR_DRIFT
 from labeltree.data.object_stores import local_copy
 from labeltree.decisions import METRIC_COSTS, Answers, DecisionRule, Promise, TreeCost, read_costs
@@ -201,13 +202,15 @@ def answer_with(
         empty = EmbeddingTable(torch.empty(0, objective.dim), torch.empty(0, dtype=torch.int64))
         nothing = decider.answer(empty, options, price)
         return Answered(named.names, nothing, decider.run.taxonomy, skipped=named.skipped, **said)
-    task = _Task(decider, request, options, price, named, named.source, decider.embed(named.source))
+    source = named.source
+    if request.labelled and request.data is not None:
+        alone = lacks_groups(source, decider.run, "intervals are too narrow")
+        source, copied = join_copies(source)
+        said["warning"] = _lines(said["warning"], alone, *copied)
+    task = _Task(decider, request, options, price, named, source, decider.embed(source))
     if questions:
         scores, told = question_scores(questions, decider, task.table, per)
         said |= {"questions": scores, "rests_on": _lines(said["rests_on"], told)}
-    if request.labelled and request.data is not None:
-        alone = lacks_groups(named.source, decider.run, "intervals are too narrow")
-        said["warning"] = _lines(said["warning"], alone)
     return _answer_samples(task, said) if per is None else _answer_groups(task, said, per)
 
 
@@ -340,7 +343,7 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
     Images that could not be read, with the reasons, come last: their groups are answered by the others.
     """
     decider, options, table = task.decider, task.options, task.table
-    if per == "group" and table.groups is None:
+    if per == "group" and not table.tells_groups:
         raise DataError(
             f"'{task.source.name}' has no groups to answer for; name their column as in training, "
             "table.group_column"
@@ -408,8 +411,16 @@ def _table_by_unit(table: EmbeddingTable, units: Tensor, per: str, labels: Tenso
             attributes[name] = np.where(differ, "(several)", picked.attributes[name])
     attributes.pop(per, None)
     if per == "group":
-        picked = replace(picked, groups=None, group_names=None)
+        picked = _joined_by_copies(picked)
     return replace(picked, nodes=labels, label_sets=None, attributes=attributes)
+
+
+def _joined_by_copies(units: EmbeddingTable) -> EmbeddingTable:
+    """A row for each patient, without groups unless copies join some of them."""
+    groups = units.groups
+    assert groups is not None
+    joined = len(torch.unique(groups[groups >= 0])) < int((groups >= 0).sum())
+    return replace(units, groups=groups if joined else None, group_names=None)
 
 
 def _unit_names(units: Tensor, of_samples: Tensor, source: Source, per: str) -> list[str]:

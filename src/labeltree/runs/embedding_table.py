@@ -264,6 +264,12 @@ class EmbeddingTable:
             raise DataError(f"the embeddings table has no rows of split '{split}'; it has {known}")
         return self.rows(mask)
 
+    @property
+    def tells_groups(self) -> bool:
+        """Whether there are groups other than those of copies, which have no name where others have."""
+        named = self.group_names is None or bool((self.group_names != "").any())
+        return self.groups is not None and named
+
     def units(self, column: str) -> Tensor:
         """The samples that are judged together, `(n,)` int64; −1 for a sample by itself.
 
