@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -120,3 +121,21 @@ def test_texts_are_copies_whatever_the_splits_of_their_table(tmp_path: Path) -> 
     answers = lt.predict(run, data=tmp_path / "new.csv", labelled=True, coverage=0.5)
     assert answers.coverage.groups == 10
     assert "10 samples are copies of others (texts that are equal but for case and blanks)" in answers.warning
+
+
+def test_a_run_is_calibrated_and_extended_with_copies_in_one_group(
+    home: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    counts = []
+    for name in ("once", "twice"):
+        run = shutil.copytree(home / "run", tmp_path / name)
+        counts.append(lt.calibrate(run, data=home / f"{name}.npz").rule.fitted.num_groups)
+    assert counts[1] <= counts[0] == 20
+    assert caplog.text.count(TOLD) == caplog.text.count(JOINED) == 1
+    with np.load(home / "twice.npz") as file:
+        columns = {**file, "label": np.full(160, "bread/toast"), "vectors": file["vectors"] + 3}
+    np.savez(tmp_path / "new.npz", **columns)
+    run = shutil.copytree(home / "run", tmp_path / "extended")
+    extension = lt.extend(run, data=tmp_path / "new.npz")
+    assert f"{TOLD}." in extension.record["notes"]
+    assert f"C{JOINED}." in extension.record["notes"]

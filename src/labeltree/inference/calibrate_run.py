@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.data.copies import join_copies
 from labeltree.decisions import ClassNodes, DecisionRule, calibration_by_depth, fit_rule
 from labeltree.decisions.choose_classifier import (
     CLASSIFIER_WORDS,

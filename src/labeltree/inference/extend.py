@@ -18,6 +18,7 @@ from torch import Tensor
 from labeltree.atomic import new_folder_in
 from labeltree.counted_nouns import say_count
 from labeltree.data import Source
+from labeltree.data.copies import join_copies
 from labeltree.data.stratified import make_folds
 from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS
 from labeltree.decisions.classifiers import Classifiers, classify
