@@ -267,8 +267,7 @@ def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
     rule, unknown = decider.rule, options.unknown
     answers = decider.answer(table, options, task.price)
     labels = table.nodes if task.request.labelled else None
-    decides = None if labels is None else rule.classes.judges(labels)
-    judged = None if decides is None else decides & ~task.seen
+    judged = None if labels is None else rule.classes.judges(labels) & ~task.seen
     coverage, called = None, None
     if labels is not None and answers.unknown is not None and unknown and not decider.cannot_tell(unknown):
         from labeltree.inference.coverage import count_called_unknown
@@ -295,7 +294,6 @@ def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
         taxonomy,
         labels=labels,
         judged=judged,
-        decides=decides,
         seen=None if labels is None else task.seen,
         skipped=task.named.skipped,
         drift=task.drift(),
@@ -353,7 +351,7 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
     answers = decider.marked(answer_scores_by(chosen.rule, scores, options, task.price))
     said = _add_advice(said, decider, answers)
     names = _unit_names(groups, units, task.source, per)
-    labels = judged = seen = decides = coverage = None
+    labels = judged = seen = contradictory = coverage = None
     if task.request.labelled:
         conflicted = torch.zeros(len(table), dtype=torch.bool)
         known = table.nodes >= 0
@@ -362,8 +360,8 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
         alone = iter(task.seen[units < 0].tolist())
         taught = set(units[task.seen].tolist())
         seen = torch.tensor([next(alone) if unit < 0 else unit in taught for unit in groups.tolist()])
-        decides = chosen.rule.classes.judges(labels)
-        judged = decides & ~seen
+        judged = chosen.rule.classes.judges(labels) & ~seen
+        contradictory = torch.isin(groups, units[conflicted & (units >= 0)])
         if bool(conflicted.any()):
             many = len(torch.unique(units[conflicted]))
             contradiction = (
@@ -386,7 +384,7 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
         task.source.taxonomy,
         labels=labels,
         judged=judged,
-        decides=decides,
+        contradictory=contradictory,
         seen=seen,
         skipped={len(names) + place: reason for place, (_, reason) in enumerate(unread)},
         drift=task.drift(),
