@@ -75,7 +75,7 @@ def _join_copies(
     copied = (counts[content] > 1) & digests.any(axis=1)  # zeros: a file that could not be read
     if not copied.any():
         return source, [], []
-    divided, warnings = np.zeros(len(counts), bool), []
+    divided, warnings = np.zeros(len(counts), bool), list[str]()
     if source.split is not None:
         divided, warnings = _find_divided(source, content, copied, equal)
     most = int(counts.argmax())

@@ -267,7 +267,8 @@ class Answered:
 
     def _why_not_judged(self) -> str:
         """Why the labels of new samples say nothing of their answers."""
-        assert self.labels is not None and self.judged is not None
+        assert self.labels is not None
+        assert self.judged is not None
         left = ~self.judged if self.seen is None else ~self.judged & ~self.seen
         missing, coarse = left & (self.labels < 0), left & (self.labels >= 0)
         torn = missing & False if self.contradictory is None else missing & self.contradictory
