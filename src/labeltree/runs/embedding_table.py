@@ -267,8 +267,7 @@ class EmbeddingTable:
     @property
     def tells_groups(self) -> bool:
         """Whether there are groups other than those of copies, which have no name where others have."""
-        named = self.group_names is None or bool((self.group_names != "").any())
-        return self.groups is not None and named
+        return self.groups is not None and (self.group_names is None or bool((self.group_names != "").any()))
 
     def units(self, column: str) -> Tensor:
         """The samples that are judged together, `(n,)` int64; −1 for a sample by itself.
