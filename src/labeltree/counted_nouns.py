@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["say_count", "say_list"]
+__all__ = ["plural", "say_count", "say_list"]
 
 
 def say_count(count: int, one: str, many: str | None = None) -> str:
@@ -13,9 +13,14 @@ def say_count(count: int, one: str, many: str | None = None) -> str:
     Args:
         count: The count.
         one: The noun of one.
-        many: That of several; by default, with an `s`.
+        many: That of several; by default its `plural`.
     """
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {one if count == 1 else many or plural(one)}"
+
+
+def plural(noun: str) -> str:
+    """A noun with an `s`; the name of a column that ends in no letter or digit, such as `No.`, as it is."""
+    return f"{noun}s" if noun[-1:].isalnum() else noun
 
 
 def say_list(words: Sequence[str]) -> str:

@@ -591,7 +591,7 @@ def test_patients_with_two_diagnoses_are_no_cases(clinic: EmbeddingTable, taxono
     nodes[first] = next(leaf for leaf in taxonomy.leaves.tolist() if leaf != int(nodes[first]))
     found = run("node-scores", replace(clinic, nodes=nodes), taxonomy, per="group")
     assert any(
-        note.startswith("1 test groups have labels that contradict each other: left out (")
+        note.startswith("1 test group has labels that contradict each other: left out (")
         for note in found.notes
     )
     assert "39 test groups, each answered once (logits), are the cases." in found.notes
@@ -618,7 +618,7 @@ def test_a_patient_with_two_diagnoses_is_positive_if_one_of_them_is(
     assert (after[0], after[1]) == (before[0] + 1, before[1] - 1)
     assert (else_where[0], else_where[1]) == (before[0], before[1]), "no diagnosis is the one asked for"
     assert "To a question a group is positive if the label of any of its samples is." in after[2]
-    assert "1 test groups have labels that contradict each other: left out ('180')." in after[2], (
+    assert "1 test group has labels that contradict each other: left out ('180')." in after[2], (
         "of the nodes' scores"
     )
 
@@ -755,7 +755,7 @@ def test_one_wrong_test_label_changes_neither_scores_nor_threshold(taxonomy: Tax
         assert wrong.scores[key] == pytest.approx(found.scores[key], abs=1e-9), key
     name = f"L{row // 3}"
     assert any(
-        f"1 test group with positive and negative labels count as positive ('{name}')" in note
+        f"1 test group with positive and negative labels counts as positive ('{name}')" in note
         for note in wrong.notes
     )
     assert not any("most suspicious" in note for note in wrong.notes)

@@ -154,7 +154,7 @@ def test_the_sentence_counts_those_without_an_answer() -> None:
     assert "'unknown' is true" in marked.sentence("csv")
     judged = torch.tensor([True, False])
     labelled = replace(answered, labels=torch.tensor([saw, -1]), judged=judged)
-    assert "; of the one whose label is known (of 1 it is missing or too coarse), 100.00% hold the truth" in (
+    assert "; of the one whose label is known (of 1 it is missing), 100.00% hold the truth" in (
         labelled.sentence()
     )
     toy = tree.find("toy")

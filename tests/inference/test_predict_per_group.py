@@ -53,8 +53,8 @@ def test_a_row_for_each_patient(home: Path, capsys: pytest.CaptureFixture[str]) 
     rows = json.loads(said.out)["answers"]
     assert [row["sample"] for row in rows] == [f"new{number}" for number in range(10)]
     assert all("unknown" not in row and row["label"] for row in rows)
-    assert "one answer for each group" in said.err
-    assert "The samples of a group are combined by" in said.err
+    assert "one answer for each patient" in said.err
+    assert "The samples of a patient are combined by" in said.err
     found = lt.load(run).predict(data=new, labelled=True, per="group", coverage=0.7)
     assert found.samples == [row["sample"] for row in rows]
     assert [row["answer"] for row in rows] == [
@@ -181,7 +181,7 @@ def test_the_answers_of_groups_are_held_against_the_promise(home: Path, per: str
     assert whole.share == pytest.approx(np.mean(holds))
     assert whole.samples == len(holds) == {"group": 10, "eye": 20}[per]
     assert whole.groups == (None if per == "group" else table["patient"].nunique())
-    assert f" of {whole.samples} {per}s" in done.promises()[0]
+    assert f" of {whole.samples} {'patient' if per == 'group' else per}s" in done.promises()[0]
     assert done.coverage.parts == (), "eyes of one patient differ"
 
 
@@ -261,7 +261,7 @@ def test_groups_that_contradict_themselves_are_named_where_the_others_are_too_fe
         tmp_path / "own.csv", out=tmp_path / "run", progress_bar=False, val=0.4, test=0.2, table=table
     )
     with pytest.raises(
-        DataError, match=r"calibration groups.*held-out groups have labels that contradict .* --per"
+        DataError, match=r"calibration patients.*held-out patients have labels that contradict .* --per"
     ):
         lt.predict(run.path, data=tmp_path / "own.csv", per="group", coverage=0.9)
 
@@ -277,3 +277,45 @@ def test_eyes_of_a_patient_are_not_independent(home: Path) -> None:
     assert (eyes.num_groups, len(eyes)) == (patients, 2 * patients)
     alone = decider.group_rule("group").rule.fitted
     assert (alone.groups, len(alone)) == (None, patients)
+
+
+def test_what_does_not_count_is_said_by_reason_and_by_the_name_of_the_column(tmp_path: Path) -> None:
+    """Lesions that contradict themselves are lesions, and no smaller units are advised for them."""
+    rng = np.random.default_rng(0)
+    labels, centres = np.array(["benign/naevus", "malignant/melanoma"]), rng.normal(size=(2, 6)) * 3
+    rows = []
+    for patient in range(80):
+        for place in range(4):
+            kind = patient % 2
+            row = {"Fall": f"p{patient}", "Herd": place // 2 + 1, "age": 20 + patient, "label": labels[kind]}
+            vector = centres[kind] + rng.normal(size=6)
+            rows.append(row | {f"v{k}": x for k, x in enumerate(vector)})
+    own = pd.DataFrame(rows)
+    own.loc[3::8, "label"] = "benign/naevus"  # half of the lesions 1 of melanoma, and of naevus nothing
+    own.loc[7::8, "label"] = "benign/naevus"
+    own.to_csv(tmp_path / "own.csv", index=False)
+    table = {"group_column": "Fall", "keep_columns": ["Herd", "age"]}
+    run = lt.train(
+        tmp_path / "own.csv", "tree-ridge", out=tmp_path / "run", progress_bar=False, val=0.4, table=table
+    )
+    with pytest.raises(DataError, match="held-out Herds have labels that contradict") as told:
+        lt.predict(run, data=tmp_path / "own.csv", per="Herd", coverage=0.99)
+    assert "--per" not in str(told.value)
+    with pytest.raises(DataError, match=r"Falls have labels .* --per a column that the run keeps \('Herd'"):
+        lt.predict(run, data=tmp_path / "own.csv", per="group", coverage=0.99)
+    new = pd.DataFrame(rows[:40]).assign(Fall=lambda table: "new " + table["Fall"])
+    new[[f"v{k}" for k in range(6)]] += 0.01
+    new.loc[0:3, "label"] = ["malignant/melanoma", "benign/naevus", *["benign/naevus"] * 2]
+    new.loc[4:7, "label"] = None
+    new.loc[8:11, "label"] = "benign"
+    new.loc[36:39, "Herd"] = 1
+    new.to_csv(tmp_path / "new.csv", index=False)
+    answers = lt.predict(run, data=tmp_path / "new.csv", labelled=True, per="group", coverage=0.5)
+    said = "of the 7 whose label is known (of 1 it is missing, of 1 too coarse, of 1 contradictory)"
+    assert said in answers.sentence()
+    assert "1 Fall with labels that contradict each other: answered" in answers.warning
+    assert answers.coverage is not None
+    assert answers.coverage.parts == ()
+    assert "of 7 Falls have answers" in answers.coverage.text()
+    assert "Herd: numbers within Falls, not shown" in answers.coverage.text()
+    assert "age: each value is of one Fall alone, not shown" in answers.coverage.text()

@@ -77,6 +77,10 @@ def test_answers_to_own_samples_certify_nothing(home: Path, capsys: pytest.Captu
     said = f"{count} of all 180 are of samples of training or calibration: left out of what"
     assert said in mixed.sentence()
     assert f"of the {180 - count} others whose label is known" in mixed.sentence()
+    told = [row["holds"] for row in mixed]
+    assert [holds is None for holds in told] == mixed.seen.tolist()
+    share = sum(holds is True for holds in told) / (180 - count)
+    assert share == pytest.approx(mixed.coverage.whole.share), "the file says what is printed"
     assert len(mixed) == 180, "they are answered all the same"
     assert main(["predict", str(home / "run"), "--split", "val", "--out", str(home / "val.csv")]) == 0
     said = capsys.readouterr().err

@@ -13,7 +13,7 @@ from labeltree.lazy import torch
 from labeltree.split_names import SPLITS
 from labeltree.taxonomy.naming import some
 
-__all__ = ["connected_groups", "keep_copies_together"]
+__all__ = ["connected_groups", "join_copies", "keep_copies_together"]
 
 Array = np.ndarray[Any, Any]
 _log = logging.getLogger("labeltree.data")
@@ -26,43 +26,85 @@ def keep_copies_together(source: Source) -> Source:
     copies of a file that is more than half of the samples, and copies in different groups that would join
     more than half of the samples: they could not be divided.
     """
-    if source.digests is None or getattr(source.store, "unchecked", None) or not len(source):
-        return source
+    known = None if source.digests is None else source.digests[source.rows.numpy()]
     equal = "files of equal bytes" if source.vectors is None else "equal vectors"
-    digests = np.ascontiguousarray(source.digests[source.rows.numpy()])
+    joined, notes, warnings = _join_copies(
+        source, known, equal, ", and stay in one split", "may lie in several splits"
+    )
+    for told in warnings:
+        _log.warning("%s", told)
+    return dataclasses.replace(joined, notes=(*source.notes, *notes)) if notes else joined
+
+
+def join_copies(source: Source) -> tuple[Source, list[str]]:
+    """The samples, of which none is learned from, with copies joined as in training, and notes on these.
+
+    Their own splits divide nothing. Texts are copies, too, where they are the same but for case and blanks.
+    """
+    whole = dataclasses.replace(source, split=None)
+    known, equal = None, "equal vectors"
+    if source.digests is not None:
+        known = source.digests[source.rows.numpy()]
+        equal = equal if source.vectors is not None else "files of equal bytes"
+    elif source.store is None and source.texts is not None:
+        known, equal = source.copy_digests()[:, -1], "texts that are equal but for case and blanks"
+    joined, notes, _ = _join_copies(whole, known, equal, "", "count as different samples")
+    if source.groups is None and joined.groups is not None:  # copies are no patients
+        joined = dataclasses.replace(joined, group_names=np.full(len(source), ""))
+    return dataclasses.replace(joined, split=source.split), notes
+
+
+def _join_copies(
+    source: Source, known: Array | None, equal: str, together: str, apart: str
+) -> tuple[Source, list[str], list[str]]:
+    """The samples with copies in one group, notes, and those of the notes that are warnings.
+
+    Args:
+        source: The samples.
+        known: Digests `(n, 16)` by which copies are known; None = there are none.
+        equal: What copies are.
+        together: What else copies are, as the end of a sentence.
+        apart: What copies that are not joined may do, as the end of a sentence.
+    """
+    if known is None or getattr(source.store, "unchecked", None) or not len(source):
+        return source, [], []
+    digests = np.ascontiguousarray(known)
     _, content, counts = np.unique(
         digests.view(f"V{digests.shape[1]}")[:, 0], return_inverse=True, return_counts=True
     )
     copied = (counts[content] > 1) & digests.any(axis=1)  # zeros: a file that could not be read
     if not copied.any():
-        return source
-    divided, told = np.zeros(len(counts), bool), ""
+        return source, [], []
+    divided, warnings = np.zeros(len(counts), bool), list[str]()
     if source.split is not None:
-        divided, told = _find_divided(source, content, copied, equal)
+        divided, warnings = _find_divided(source, content, copied, equal)
     most = int(counts.argmax())
     filler = counts[most] > len(source) / 2  # one picture of which a split would need a part
-    together = np.where(copied & ~divided[content] & ~(filler & (content == most)), content, -1)
-    notes = [told] if told else []
+    same = np.where(copied & ~divided[content] & ~(filler & (content == most)), content, -1)
+    notes = list(warnings)
     if filler:
-        what = "file" if source.vectors is None else "vector"
+        what = "vector" if source.vectors is not None else "file" if source.store is not None else "text"
         notes.append(f"{counts[most]:,} of {len(source):,} samples are one and the same {what}")
-    copies = int((together >= 0).sum()) - len(np.unique(together[together >= 0]))
-    if (together >= 0).any():
+    copies = int((same >= 0).sum()) - len(np.unique(same[same >= 0]))
+    if copies:
         are = "sample is a copy of another" if copies == 1 else "samples are copies of others"
-        notes.append(f"{copies:,} {are} ({equal}): copies are one group, and stay in one split")
-    groups = connected_groups(together) if source.groups is None else None
-    if source.groups is not None:
-        groups, joined = _join_groups(source, together, equal)
-        notes += joined
-    return dataclasses.replace(
-        source,
-        groups=source.groups if groups is None else torch.from_numpy(groups),
-        notes=(*source.notes, *notes),
-    )
+        notes.append(f"{copies:,} {are} ({equal}): copies are one group{together}")
+    if source.groups is None:
+        groups = connected_groups(same)
+        if groups is None:
+            return source, notes, warnings
+        return dataclasses.replace(source, groups=torch.from_numpy(groups)), notes, warnings
+    groups, across, torn = _join_groups(source, same, equal)
+    torn = [f"{told}, so such copies {apart}" for told in torn]
+    joined = source if groups is None else dataclasses.replace(source, groups=torch.from_numpy(groups))
+    return joined, [*notes, *across, *torn], [*warnings, *torn]
 
 
-def _join_groups(source: Source, together: Array, equal: str) -> tuple[Array | None, list[str]]:
-    """The given groups, joined by copies in several of them unless that would leave no split, and notes."""
+def _join_groups(source: Source, together: Array, equal: str) -> tuple[Array | None, list[str], list[str]]:
+    """The given groups, joined by copies in several of them unless that would join most of the samples.
+
+    And notes on those that are joined, and on those that are not.
+    """
     assert source.groups is not None
     given = source.groups.numpy()
     groups = connected_groups(together, given)
@@ -71,7 +113,7 @@ def _join_groups(source: Source, together: Array, equal: str) -> tuple[Array | N
     contents, places = np.unique(pairs[0], return_counts=True)
     across = np.isin(together, contents[places > 1])
     if groups is None or not across.any():
-        return groups, []
+        return groups, [], []
     sizes = np.bincount(groups[groups >= 0])
     largest = np.flatnonzero(sizes > max(len(source) / 2, np.bincount(given[given >= 0]).max()))
     apart = across & np.isin(groups, largest)
@@ -80,13 +122,12 @@ def _join_groups(source: Source, together: Array, equal: str) -> tuple[Array | N
         count = len(np.unique(groups[joined & (given >= 0)]))
         notes.append(f"copies lie in {_name_groups(source, joined)} and join them to {count:,}")
     if not apart.any():
-        return groups, notes
+        return groups, notes, []
     told = (
         f"{int(apart.sum()):,} samples are {equal} in {_name_groups(source, apart)}, which would be more "
-        "than half of the samples if they were joined: they are not, so such copies may lie in several splits"
+        "than half of the samples if they were joined: they are not"
     )
-    _log.warning("%s", told)
-    return connected_groups(np.where(apart, -1, together), given), [*notes, told]
+    return connected_groups(np.where(apart, -1, together), given), notes, [told]
 
 
 def _name_groups(source: Source, rows: Array) -> str:
@@ -101,13 +142,13 @@ def _name_groups(source: Source, rows: Array) -> str:
     return f"{count} ({some(map(str, names), 3)})"
 
 
-def _find_divided(source: Source, content: Array, copied: Array, equal: str) -> tuple[Array, str]:
+def _find_divided(source: Source, content: Array, copied: Array, equal: str) -> tuple[Array, list[str]]:
     """Which contents `(c,)` lie in several of the given splits, and a sentence about those of a test."""
     split = np.where(np.asarray(source.split) == "", "train", np.asarray(source.split))
     named = np.unique(split, return_inverse=True)[1]
     kinds = np.unique(np.stack([content[copied], named[copied]]), axis=1)[0]
     divided = np.bincount(kinds, minlength=int(content.max()) + 1) > 1
-    told = ""
+    said = []
     for name in reversed(SPLITS):
         here = copied & divided[content] & (split == name)
         if here.any():
@@ -116,13 +157,12 @@ def _find_divided(source: Source, content: Array, copied: Array, equal: str) -> 
                 other for other in SPLITS if other != name and (same & (split == other)).any()
             )
             of, total = int(here.sum()), int((split == name).sum())
-            told = (
+            said.append(
                 f"{of:,} of {total:,} samples of {name} are copies of samples of {others} ({equal}), "
                 "by the data set's own splits: what is right for them says little about new samples"
             )
-            _log.warning("%s", told)
             break
-    return divided, told
+    return divided, said
 
 
 def connected_groups(*keys: Array) -> Array | None:

@@ -9,6 +9,7 @@ from typing import get_args
 import torch
 from torch import Tensor
 
+from labeltree.counted_nouns import plural
 from labeltree.decisions.answers import Descent
 from labeltree.decisions.calibrators import Calibration
 from labeltree.decisions.class_nodes import ClassNodes
@@ -63,18 +64,17 @@ class GroupRule:
         pooled = group_probabilities(probabilities, groups, self.how)
         return pooled.groups, _scores(pooled.probabilities)
 
-    @property
-    def sentence(self) -> str:
-        """How the samples are combined, and why so."""
+    def sentence(self, unit: str = "group") -> str:
+        """How the samples of a `unit` are combined, and why so."""
         if not self.accuracies:
             return (
-                f"The samples of a group are combined by {_WORDS[self.how]}: {self.count} held-out groups "
-                "are too few to choose by."
+                f"The samples of a {unit} are combined by {_WORDS[self.how]}: {self.count} held-out "
+                f"{plural(unit)} are too few to choose by."
             )
         shares = ", ".join(f"{name} {share:.1%}" for name, share in self.accuracies.items())
         return (
-            f"The samples of a group are combined by {_WORDS[self.how]}, the best on {self.count} held-out "
-            f"groups ({shares})."
+            f"The samples of a {unit} are combined by {_WORDS[self.how]}, the best on {self.count} held-out "
+            f"{plural(unit)} ({shares})."
         )
 
 

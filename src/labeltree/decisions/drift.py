@@ -46,12 +46,14 @@ class Seen:
         embeddings: (n, d) points; None: they are not compared.
         groups: (n,) groups of samples that belong together, -1 for a sample that is a group of its own; or
             None.
+        only_copies: Whether all groups are of copies of one sample, so that none is that of a patient.
     """
 
     distance: Tensor
     certainty: Tensor
     embeddings: Tensor | None
     groups: Tensor | None = None
+    only_copies: bool = False
 
     def __len__(self) -> int:
         return len(self.distance)
@@ -142,7 +144,7 @@ class DriftRule:
         If the held-out samples have groups (patients) and the batch tells none, its samples may all be of
         a few patients, who differ from others without any drift.
         """
-        if self.held.groups is not None and batch.groups is None:
+        if self.held.groups is not None and (batch.groups is None or batch.only_copies):
             return NO_GROUPS
         sizes = [len(_one_of_each(each, self.seed)) for each in (batch, self.held)]
         if min(sizes) < FEWEST_FOR_DRIFT:
@@ -220,7 +222,7 @@ def _see(table: EmbeddingTable, probabilities: Tensor, reference: Reference, tax
     ]
     distance = torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
     certainty = probabilities.double().amax(1) if len(table) else distance
-    return Seen(distance, certainty, table.embeddings.double(), table.groups)
+    return Seen(distance, certainty, table.embeddings.double(), table.groups, not table.tells_groups)
 
 
 def _differ_within_groups(each: Seen | EmbeddingTable) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.counted_nouns import say_list
+from labeltree.counted_nouns import say_count, say_list
 from labeltree.decisions.choose_classifier import ChosenClassifier, ClassifierKind
 from labeltree.errors import DataError
 from labeltree.evaluation.answer_columns import ANSWERS, PREFIX, add_answers
@@ -193,8 +193,8 @@ def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]
         _add_points(node_scores, results, options.get("operating_point", "youden"))
         if left_out := node_scores.counts.get(f"test {per}s {CONFLICTING}", 0):
             node_scores.notes.append(
-                f"{left_out} test {per}s have labels that contradict each other: left out of the rates of "
-                "single nodes, and not of questions."
+                f"{say_count(left_out, f'test {per}')} {'has' if left_out == 1 else 'have'} labels that "
+                "contradict each other: left out of the rates of single nodes, and not of questions."
             )
     of_groups = {}
     if pooled.groups is not None:

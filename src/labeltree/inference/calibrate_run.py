@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.data.copies import join_copies
 from labeltree.decisions import ClassNodes, DecisionRule, calibration_by_depth, fit_rule
 from labeltree.decisions.choose_classifier import (
     CLASSIFIER_WORDS,
@@ -242,6 +243,9 @@ def calibrate_run(options: CalibrateOptions) -> Decider:
         promised = "promises hold for samples, not for these together"
         if alone := lacks_groups(source, reading, promised):
             _log.warning("%s", alone)
+        source, copied = join_copies(source)
+        for note in copied:
+            _log.warning("%s", note)
     folder = RunFolder(options.run).require().answering()
     path = folder.path
     with folder.locked():

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.counted_nouns import say_count
+from labeltree.counted_nouns import plural, say_count
 from labeltree.decisions import Promise, holds_truth
 from labeltree.decisions.conformal import count_groups
 from labeltree.decisions.kept_promises import group_coverage, is_kept, say_kept
@@ -82,6 +82,8 @@ class Coverage:
         left_out: Attributes with too many values to be shown, and their numbers.
         within_groups: Attributes that tell apart things of one group, such as its lesions 1, 2, 3: value 1
             of one group has nothing in common with value 1 of another.
+        of_one_each: Other attributes of which each value is of one group alone, or without groups of one of
+            what is answered for.
         calibrated: Number of samples (or groups) that thresholds come from; 0 if unknown.
         plain: The share of `whole` before samples were called unknown, which makes their answers coarser; NaN
             if that changed nothing.
@@ -98,6 +100,7 @@ class Coverage:
     parts: tuple[PartCoverage, ...] = ()
     left_out: tuple[tuple[str, int], ...] = ()
     within_groups: tuple[str, ...] = ()
+    of_one_each: tuple[str, ...] = ()
     calibrated: int = 0
     plain: float = math.nan
     measured_alike: bool = False
@@ -131,7 +134,9 @@ class Coverage:
         width = max((len(part.name) for part in self.parts), default=0)
         lines += [f"  {part.name:<{width}}  {part.sentence(self.promised)}" for part in self.parts]
         lines += [f"  {name}: {count:,} values, too many to show" for name, count in self.left_out]
-        lines += [f"  {name}: numbers within groups, not shown" for name in self.within_groups]
+        one = whole.unit if self.groups is None else "group"
+        lines += [f"  {name}: numbers within {plural(one)}, not shown" for name in self.within_groups]
+        lines += [f"  {name}: each value is of one {one} alone, not shown" for name in self.of_one_each]
         return "\n".join(lines)
 
 
@@ -229,14 +234,14 @@ def measure_coverage(
     plain: Tensor | None = None,
     *,
     unit: str = "sample",
+    samples: EmbeddingTable | None = None,
 ) -> Coverage | None:
     """Measure how often answers hold the truth; None if no label decides about one.
 
-    The samples with each value of an attribute are a part of their own, unless the attribute has many values
-    or tells apart things within groups. It does if each value is of one group alone, and some group has
-    several; or if in 90 % of the groups with several samples its values are 1, 2, 3 … (or 0, 1, 2 …)
-    without a gap, with a word before them or not, and half of these groups have several values. 0 and 1
-    alone are no and yes.
+    The samples with each value of an attribute are a part of their own, unless the attribute has many values,
+    each value is of one group (or unit) alone, or it tells apart things within groups: in 90 % of the groups
+    with several samples its values are 1, 2, 3 … (or 0, 1, 2 …) without a gap, with a word before them or
+    not, and half of these groups have several values. 0 and 1 alone are no and yes.
 
     Args:
         answers: (n,) nodes.
@@ -247,6 +252,7 @@ def measure_coverage(
         calibrated: Number of samples (or groups) that thresholds come from.
         plain: (n,) nodes of the answers before samples were called unknown; None if that changed none.
         unit: What a row of the table is, if it is not a sample.
+        samples: The samples of the units, by whose groups it is told what lies within these.
     """
     rows = judged.nonzero()[:, 0]
     if not len(rows):
@@ -254,14 +260,20 @@ def measure_coverage(
     holds = holds_truth(answers[rows], table.nodes[rows], taxonomy)
     units = rows if table.groups is None else table.groups[rows]
     masks: dict[str, Tensor] = {"": torch.ones(len(rows), dtype=torch.bool)}
-    left_out, within = [], []
+    left_out, within, alone = [], [], []
+    one_each = rows if samples is not None else None
+    if table.groups is not None:
+        one_each = torch.where(units >= 0, units, -1 - rows)
+    known = table if samples is None else samples
     for name, column in table.attributes.items():
         values = np.asarray(column)[rows.numpy()]
         kinds = sorted(set(values.tolist()), key=lambda value: (not value, value))
         if len(kinds) > _MOST_VALUES:
             left_out.append((name, len(kinds)))
-        elif _numbers_within_groups(np.asarray(column), table):
+        elif _numbers_within_groups(np.asarray(known.attributes[name]), known):
             within.append(name)
+        elif one_each is not None and _is_of_one_each(values, one_each.numpy()):
+            alone.append(name)
         elif kinds != [""]:
             masks |= {f"{name} = {kind or '(missing)'}": torch.from_numpy(values == kind) for kind in kinds}
     counted = "group" if promise.counted == "group" and table.groups is not None else "sample"
@@ -313,10 +325,20 @@ def measure_coverage(
         tuple(parts[1:]),
         tuple(left_out),
         tuple(within),
+        tuple(alone),
         calibrated,
         math.nan if math.isclose(before, parts[0].share) else before,
         empty=int((answers[rows] == 0).sum()),
     )
+
+
+def _is_of_one_each(values: np.ndarray[Any, Any], units: np.ndarray[Any, Any]) -> bool:
+    """Whether there are several values `(n,)`, and each is of one unit `(n,)` alone."""
+    given = values != ""
+    kinds, codes = np.unique(values[given], return_inverse=True)
+    numbers = np.unique(units[given], return_inverse=True)[1]
+    pairs = np.unique(np.stack([codes.reshape(-1), numbers.reshape(-1)]), axis=1)
+    return bool(pairs.shape[1] == len(kinds) > 1)
 
 
 def _numbers_within_groups(values: np.ndarray[Any, Any], table: EmbeddingTable) -> bool:

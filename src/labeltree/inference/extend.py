@@ -18,6 +18,7 @@ from torch import Tensor
 from labeltree.atomic import new_folder_in
 from labeltree.counted_nouns import say_count
 from labeltree.data import Source
+from labeltree.data.copies import join_copies
 from labeltree.data.stratified import make_folds
 from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS
 from labeltree.decisions.classifiers import Classifiers, classify
@@ -368,7 +369,9 @@ def _open(before: Decider, options: ExtendOptions) -> tuple[Source, Tensor, list
                     "out.",
                 )
             )
-    source, seen = source.subset(keeps.nonzero()[:, 0]), seen[keeps]
+    source, copied = join_copies(source.subset(keeps.nonzero()[:, 0]))
+    seen = seen[keeps]
+    notes += [f"{note[0].upper()}{note[1:]}." for note in copied]
     if source.groups is not None and not source.columns.get("groups"):
         notes.append(_COPIES)
     if source.label_sets is not None:

@@ -117,7 +117,8 @@ def lacks_groups(source: Source, run: TrainedRun, consequence: str) -> str:
         consequence: What is then wrong, as the end of a sentence.
     """
     column = next(iter(run.columns.get("groups", ())), None)
-    if column is None or source.groups is not None:
+    told = source.columns.get("groups") or (source.groups is not None and source.group_names is None)
+    if column is None or told:  # groups without names are those of copies
         return ""
     return (
         f"The samples have no column '{column}', by which the run's are grouped: each counts as one by "

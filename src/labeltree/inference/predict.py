@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.counted_nouns import say_count
+from labeltree.counted_nouns import plural, say_count
 from labeltree.data import Source
+from labeltree.data.copies import join_copies
 from labeltree.data.held_out_sizes import FEWEST_FOR_DRIFT
 from labeltree.data.object_stores import local_copy
 from labeltree.decisions import METRIC_COSTS, Answers, DecisionRule, Promise, TreeCost, read_costs
@@ -48,6 +49,7 @@ from labeltree.metrics.functional import group_labels
 from labeltree.metrics.functional.pool_groups import in_conflict
 from labeltree.options.answer_options import AnswerOptions, PredictOptions
 from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.versions.between_versions import check_version
 
 __all__ = [
@@ -170,31 +172,27 @@ def answer_with(
         warning: a warning to include in the result.
     """
     rule, per = decider.rule, options.per
-    asked_of = per or "sample"
+    unit = per or "sample"
     # check all options before the samples are read
     if per is not None:
-        per = "group" if per in _group_columns(decider) else per
+        columns = _group_columns(decider)
+        per = "group" if per in columns else per
+        unit = next(iter(columns), per) if per == "group" else per
         options = replace(options, per=per)
         rule = decider.group_rule(per).rule
     try:
-        wanted = _asked(rule, decider, options, asked_of)
+        wanted = _asked(rule, decider, options, unit)
     except DataError as error:
         conflicts = 0 if per is None else decider.group_rule(per).conflicts
         if not conflicts:
             raise
-        have = say_count(conflicts, "held-out group has", "held-out groups have")
-        raise DataError(
-            f"{error}. {have} labels that contradict each other, as several lesions of a patient may, and "
-            "cannot be counted: answer for smaller units, such as --per lesion"
-        ) from error
+        raise DataError(f"{error}. {_say_conflicts(decider, conflicts, unit, per)}") from error
     price = wanted.price
     asked = asked_text(decider, wanted.words, options.unknown)
     if per is not None:
-        asked = f"{wanted.words}, one answer for each {per}"
+        asked = f"{wanted.words}, one answer for each {unit}"
     known = decider.promise_samples
-    rests_on = PromiseSamples.of(
-        rule, known.kind, source=known.source, chose=known.chose, unit=per or "sample"
-    )
+    rests_on = PromiseSamples.of(rule, known.kind, source=known.source, chose=known.chose, unit=unit)
     said: dict[str, Any] = {
         "asked": asked,
         "classifier": decider.chosen.sentence,
@@ -209,14 +207,28 @@ def answer_with(
         empty = EmbeddingTable(torch.empty(0, objective.dim), torch.empty(0, dtype=torch.int64))
         nothing = decider.answer(empty, options, price)
         return Answered(named.names, nothing, decider.run.taxonomy, skipped=named.skipped, **said)
-    task = _Task(decider, request, options, price, named, named.source, decider.embed(named.source))
-    if questions:
-        scores, told = question_scores(questions, decider, task.table, per)
-        said |= {"questions": scores, "rests_on": _lines(said["rests_on"], told)}
+    source = named.source
     if request.labelled and request.data is not None:
-        alone = lacks_groups(named.source, decider.run, "intervals are too narrow")
-        said["warning"] = _lines(said["warning"], alone)
-    return _answer_samples(task, said) if per is None else _answer_groups(task, said, per)
+        alone = lacks_groups(source, decider.run, "intervals are too narrow")
+        source, copied = join_copies(source)
+        said["warning"] = _lines(said["warning"], alone, *copied)
+    task = _Task(decider, request, options, price, named, source, decider.embed(source))
+    if questions:
+        scores, told = question_scores(questions, decider, task.table, per, unit)
+        said |= {"questions": scores, "rests_on": _lines(said["rests_on"], told)}
+    return _answer_samples(task, said) if per is None else _answer_groups(task, said, per, unit)
+
+
+def _say_conflicts(decider: Decider, conflicts: int, unit: str, per: str | None) -> str:
+    """How many held-out units have labels that contradict each other, and what else may be answered for."""
+    have = f"{say_count(conflicts, f'held-out {unit}')} {'has' if conflicts == 1 else 'have'}"
+    said = f"{have} labels that contradict each other"
+    if per != "group":
+        return f"{said}, and cannot be counted"
+    kept = decider.run.columns.get("kept", ())
+    which = f"the run keeps ({some(kept, 3)})" if kept else "training keeps, see --table.keep_columns"
+    why = "as several lesions of a patient may, and cannot be counted"
+    return f"{said}, {why}: answer for smaller units, such as lesions, --per a column that {which}"
 
 
 def _lines(*parts: str | None) -> str | None:
@@ -272,8 +284,7 @@ def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
     rule, unknown = decider.rule, options.unknown
     answers = decider.answer(table, options, task.price)
     labels = table.nodes if task.request.labelled else None
-    decides = None if labels is None else rule.classes.judges(labels)
-    judged = None if decides is None else decides & ~task.seen
+    judged = None if labels is None else rule.classes.judges(labels) & ~task.seen
     coverage, called = None, None
     if labels is not None and answers.unknown is not None and unknown and not decider.cannot_tell(unknown):
         from labeltree.inference.coverage import count_called_unknown
@@ -300,7 +311,6 @@ def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
         taxonomy,
         labels=labels,
         judged=judged,
-        decides=decides,
         seen=None if labels is None else task.seen,
         skipped=task.named.skipped,
         drift=task.drift(),
@@ -342,13 +352,13 @@ def _add_advice(said: dict[str, Any], decider: Decider, answers: Answers) -> dic
     return said | {"warning": _lines(said["warning"], advice)}
 
 
-def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
+def _answer_groups(task: _Task, said: dict[str, Any], per: str, unit: str) -> Answered:
     """One answer for each group of samples, named as in the table; samples without a group answer alone.
 
     Images that could not be read, with the reasons, come last: their groups are answered by the others.
     """
     decider, options, table = task.decider, task.options, task.table
-    if per == "group" and table.groups is None:
+    if per == "group" and not table.tells_groups:
         raise DataError(
             f"'{task.source.name}' has no groups to answer for; name their column as in training, "
             "table.group_column"
@@ -358,7 +368,7 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
     answers = decider.marked(answer_scores_by(chosen.rule, scores, options, task.price))
     said = _add_advice(said, decider, answers)
     names = _unit_names(groups, units, task.source, per)
-    labels = judged = seen = decides = coverage = None
+    labels = judged = seen = contradictory = coverage = None
     if task.request.labelled:
         conflicted = torch.zeros(len(table), dtype=torch.bool)
         known = table.nodes >= 0
@@ -367,22 +377,28 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
         alone = iter(task.seen[units < 0].tolist())
         taught = set(units[task.seen].tolist())
         seen = torch.tensor([next(alone) if unit < 0 else unit in taught for unit in groups.tolist()])
-        decides = chosen.rule.classes.judges(labels)
-        judged = decides & ~seen
+        judged = chosen.rule.classes.judges(labels) & ~seen
+        contradictory = torch.isin(groups, units[conflicted & (units >= 0)])
         if bool(conflicted.any()):
             many = len(torch.unique(units[conflicted]))
             contradiction = (
-                f"{say_count(many, 'group')} with labels that contradict each other: answered, and "
+                f"{say_count(many, unit)} with labels that contradict each other: answered, and "
                 "compared with no label"
             )
             said = said | {"warning": _lines(said["warning"], contradiction)}
         if task.price is None:
             from labeltree.inference.coverage import measure_coverage
 
-            of_units = _table_by_unit(table, units, per, labels)
+            of_units = _table_by_unit(table, units, per, labels, judged)
             promised = options.promise, chosen.rule.fitted.num_groups
             coverage = measure_coverage(
-                answers.nodes, of_units, judged, decider.run.taxonomy, *promised, unit=per
+                answers.nodes,
+                of_units,
+                judged,
+                decider.run.taxonomy,
+                *promised,
+                unit=unit,
+                samples=table,
             )
     unread = task.named.skipped_names()
     return Answered(
@@ -391,16 +407,18 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
         task.source.taxonomy,
         labels=labels,
         judged=judged,
-        decides=decides,
+        contradictory=contradictory,
         seen=seen,
         skipped={len(names) + place: reason for place, (_, reason) in enumerate(unread)},
         drift=task.drift(),
         coverage=coverage,
-        **(said | {"classifier": f"{said['classifier']} {chosen.sentence}"}),
+        **(said | {"classifier": f"{said['classifier']} {chosen.sentence(unit)}"}),
     )
 
 
-def _table_by_unit(table: EmbeddingTable, units: Tensor, per: str, labels: Tensor) -> EmbeddingTable:
+def _table_by_unit(
+    table: EmbeddingTable, units: Tensor, per: str, labels: Tensor, judged: Tensor
+) -> EmbeddingTable:
     """A row for each unit, in the order of answers; an attribute that differs within it is `(several)`."""
     named, place = torch.unique(units[units >= 0], return_inverse=True)
     rows = torch.arange(len(units))
@@ -416,7 +434,10 @@ def _table_by_unit(table: EmbeddingTable, units: Tensor, per: str, labels: Tenso
             attributes[name] = np.where(differ, "(several)", picked.attributes[name])
     attributes.pop(per, None)
     if per == "group":
-        picked = replace(picked, groups=None, group_names=None)
+        assert picked.groups is not None
+        named = picked.groups[judged & (picked.groups >= 0)]
+        joined = len(torch.unique(named)) < len(named)  # patients with a copy of the same picture
+        picked = replace(picked, groups=picked.groups if joined else None, group_names=None)
     return replace(picked, nodes=labels, label_sets=None, attributes=attributes)
 
 
@@ -474,7 +495,7 @@ def _asked(rule: DecisionRule, decider: Decider, options: AnswerOptions, unit: s
         return _Asked(f"least expected cost by {options.cost}", price)
     if options.optimise is not None:
         return _Asked(f"best expected {metric_name(options.optimise)}", METRIC_COSTS[options.optimise])
-    bars = rule.bars(options.promise, options.by_depth, f"calibration {unit}s")
+    bars = rule.bars(options.promise, options.by_depth, f"calibration {plural(unit)}")
     return _Asked(
         promise_text(options.promise), None, bool((bars > 0).any()), near_limit(rule, options.promise)
     )

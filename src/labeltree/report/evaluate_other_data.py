@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from labeltree.counted_nouns import say_count
 from labeltree.data import Source
+from labeltree.data.copies import join_copies
 from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import Classifiers
 from labeltree.errors import DataError, LabeltreeError, RunError, typed
@@ -76,14 +78,17 @@ def evaluate_on_data(options: EvaluateOptions) -> Evaluated:
         raise DataError(
             f"no sample of '{options.data}' has a label; 'labeltree predict' answers for samples without"
         )
+    source, copied = join_copies(source)
     name = f"elsewhere-{Path(str(options.data)).stem}"
     if run.base is not None:
         name += f"-on-{Path(str(options.taxonomy)).stem}"
     out = options.out or run.folder.home.path / name
-    return evaluate_case(partial(_open_case, run, source, options), RunFolder(out), options.progress)
+    return evaluate_case(partial(_open_case, run, source, copied, options), RunFolder(out), options.progress)
 
 
-def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> EvaluationCase:
+def _open_case(
+    run: TrainedRun, source: Source, copied: Sequence[str], options: EvaluateOptions
+) -> EvaluationCase:
     settings, data = with_ridge_options(options.settings, run, ["test"]), Path(str(options.data))
     here = run.base or run  # on its own taxonomy
     classifiers = with_stored_rule(here, run_classifiers(here, options.classifier))
@@ -111,6 +116,7 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
             + ("." if bool(seen.any()) else ", from which nothing was learned."),
             *(_compare_with_own(result, run.folder) if run.change is None else [_say_version(run, known)]),
             *filter(None, [lacks_groups(source, run, "intervals are too narrow")]),
+            *(f"{note[0].upper()}{note[1:]}." for note in copied),
             *_drifted(open_decider(here), theirs.rows(~seen)),
             *_seen_before(int(taught.sum()), int((later & ~taught).sum())),
             *_shared_groups(known, theirs.rows(~seen)),

@@ -264,6 +264,11 @@ class EmbeddingTable:
             raise DataError(f"the embeddings table has no rows of split '{split}'; it has {known}")
         return self.rows(mask)
 
+    @property
+    def tells_groups(self) -> bool:
+        """Whether there are groups other than those of copies, which have no name where others have."""
+        return self.groups is not None and (self.group_names is None or bool((self.group_names != "").any()))
+
     def units(self, column: str) -> Tensor:
         """The samples that are judged together, `(n,)` int64; −1 for a sample by itself.
 

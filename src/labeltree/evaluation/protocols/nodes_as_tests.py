@@ -293,7 +293,8 @@ class _Cases:
         if left_out:
             which = _name_units(inputs.table, per, self.rows[~kept])
             notes.append(
-                f"{left_out} {name} {per}s have labels that contradict each other: left out ({which})."
+                f"{say_count(left_out, f'{name} {per}')} {'has' if left_out == 1 else 'have'} labels that "
+                f"contradict each other: left out ({which})."
             )
         if not bool(kept.any()):
             raise _NoneAgree(f"no {per} of {name} samples has labels that agree with each other")
@@ -499,7 +500,8 @@ class _Question(Question):
             both = torch.isin(units[test.rows], units[test.rows[ones]])
             both &= torch.isin(units[test.rows], units[test.rows[others]]) & (units[test.rows] >= 0)
             notes.append(
-                f"{self.name}: {say_count(count, f'test {per}')} with positive and negative labels count as "
+                f"{self.name}: {say_count(count, f'test {per}')} with positive and negative labels "
+                f"{'counts' if count == 1 else 'count'} as "
                 f"positive ({_name_units(table, per, test.rows[both])})."
             )
         return differ

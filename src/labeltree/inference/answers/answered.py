@@ -59,8 +59,8 @@ class Answered:
         one_each: Whether no row of that table has several samples.
         seen: (n,) bool, True where the sample (of a group, one of its samples) is of training or calibration,
             so that its answer measures nothing; None if that was not looked up.
-        decides: (n,) bool, True where the label decides whether an answer is right, also of samples that are
-            not new; None = everywhere.
+        contradictory: (n,) bool, True where the labels of a group's samples contradict each other, so that it
+            has none; None for answers of samples.
         geometry: Of the embeddings between which `why` has distances.
         questions: By name, the score (n,) of each question that was asked.
     """
@@ -83,7 +83,7 @@ class Answered:
     given: GivenColumns | None = None
     one_each: bool = True
     seen: Tensor | None = None
-    decides: Tensor | None = None
+    contradictory: Tensor | None = None
     geometry: str = "sphere"
     questions: Mapping[str, Tensor] = field(default_factory=dict)
 
@@ -200,7 +200,7 @@ class Answered:
 
     def _rows(self, *, explained: bool = False) -> list[dict[str, Any]]:
         """A row for each sample, also for those without an answer; with all that JSON says, if asked for."""
-        rows = answer_rows(self.answers, self._read(), self.taxonomy, self.labels, self.decides)
+        rows = answer_rows(self.answers, self._read(), self.taxonomy, self.labels, self.judged)
         for name, scores in self.questions.items():
             for row, score in zip(rows, scores.tolist(), strict=True):
                 row[name] = round(score, 12)
@@ -256,7 +256,7 @@ class Answered:
             which = "one" if judged == 1 else f"{judged}"
         of = f"of the {which} whose label is known"
         if judged < others:
-            of += f" (of {others - judged} it is missing or too coarse)"
+            of += f" ({self._why_not_judged()})"
         held = f"{scores['coverage']:.2%} hold the truth"
         if 0 < scores["root"] < 1:
             held += f" ({scores['accuracy_below_root']:.2%} without those that got none, which are not wrong)"
@@ -264,6 +264,18 @@ class Answered:
             held += " (none names anything)"
         depths = f"at a mean depth of {scores['depth']:.2f} (labels: {scores['true_depth']:.2f})"
         return [*parts, f"{of}, {held}, {depths}"]
+
+    def _why_not_judged(self) -> str:
+        """Why the labels of new samples say nothing of their answers."""
+        assert self.labels is not None
+        assert self.judged is not None
+        left = ~self.judged if self.seen is None else ~self.judged & ~self.seen
+        missing, coarse = left & (self.labels < 0), left & (self.labels >= 0)
+        torn = missing & False if self.contradictory is None else missing & self.contradictory
+        reasons = {"missing": missing & ~torn, "too coarse": coarse, "contradictory": torn}
+        counts = {why: int(those.sum()) for why, those in reasons.items()}
+        first, *others = [(count, why) for why, count in counts.items() if count]
+        return ", ".join([f"of {first[0]} it is {first[1]}", *(f"of {count} {why}" for count, why in others)])
 
     def _why_none(self, nothing: Tensor) -> str:
         """Why samples have the root as their answer."""

@@ -48,7 +48,11 @@ def read_questions(words: Sequence[str], classes: ClassNodes) -> list[Question]:
 
 
 def question_scores(
-    questions: Sequence[Question], decider: Decider, table: EmbeddingTable, per: str | None
+    questions: Sequence[Question],
+    decider: Decider,
+    table: EmbeddingTable,
+    per: str | None,
+    unit: str = "sample",
 ) -> tuple[Mapping[str, Tensor], str]:
     """The score of each question for samples, or for groups in the order of their answers, and what it is.
 
@@ -57,6 +61,7 @@ def question_scores(
         decider: The run.
         table: (n, ·) embedded samples.
         per: What has one answer, such as `lesion`; None = every sample.
+        unit: What that is called.
     """
     probabilities = decider.rule.probabilities(decider.scores(table))
     if per is None:
@@ -83,7 +88,7 @@ def question_scores(
             together = group_probabilities(probabilities, units, "logits").probabilities
             scores[question.name] = question.scores(together)
         how = "its most suspicious sample" if apart else "its samples' combined probabilities (logits)"
-        told.append(f"{question.name}: the score of each {per} is that of {how}{known_to_agree}.")
+        told.append(f"{question.name}: the score of each {unit} is that of {how}{known_to_agree}.")
     return scores, "\n".join(told)
 
 

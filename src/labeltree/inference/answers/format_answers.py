@@ -34,7 +34,7 @@ def answer_rows(
     samples: Sequence[str],
     taxonomy: AnyTaxonomy,
     labels: Tensor | None = None,
-    decides: Tensor | None = None,
+    judged: Tensor | None = None,
 ) -> list[dict[str, Any]]:
     """One dictionary per sample: `sample`, `answer` (a path; `/` is the root), `probability`, `cut`,
     `guesses` and `problem`, which is None here; see `skipped_row`. With a reference also `unknown`, whether
@@ -45,8 +45,8 @@ def answer_rows(
         samples: Names of the samples.
         taxonomy: Taxonomy of the nodes.
         labels: (n,) true nodes, -1 where missing; adds the keys `label` and `holds`.
-        decides: (n,) bool, where the label is fine enough to say whether any answer is right
-            (`ClassNodes.judges`): elsewhere `holds` is None. None = everywhere.
+        judged: (n,) bool, where the sample is new and its label fine enough to say whether any answer is
+            right (`ClassNodes.judges`): elsewhere `holds` is None. None = everywhere.
     """
     rows: list[dict[str, Any]] = []
     held = [] if labels is None else truth_told(answers.nodes, labels.clamp_min(0), taxonomy)
@@ -70,7 +70,7 @@ def answer_rows(
         if labels is not None:
             known = int(labels[place]) >= 0
             row["label"] = taxonomy.path_name(int(labels[place])) if known else None
-            row["holds"] = held[place] if known and (decides is None or bool(decides[place])) else None
+            row["holds"] = held[place] if known and (judged is None or bool(judged[place])) else None
         rows.append(row)
     return rows
 

@@ -101,13 +101,12 @@ def answer_by_names(options: ZeroShotOptions, taxonomy: Taxonomy) -> Answered:
         answers = _guesses(scores, by_name.classes, options.top)
     else:
         answers = rule.answer(scores, promise, top=options.top)
-    labels = judged = seen = decides = None
+    labels = judged = seen = None
     if options.labelled and source is not None:
         labels, seen = source.nodes, torch.zeros(len(source), dtype=torch.bool)
         if known:
             seen = torch.from_numpy(have_digest(source.copy_digests(), known))
-        decides = by_name.classes.judges(labels)
-        judged = decides & ~seen
+        judged = by_name.classes.judges(labels) & ~seen
     return Answered(
         named.names,
         answers,
@@ -119,7 +118,6 @@ def answer_by_names(options: ZeroShotOptions, taxonomy: Taxonomy) -> Answered:
         given=named.given,
         one_each=named.one_each,
         seen=seen,
-        decides=decides,
         classifier=_sentence(by_name, scores, labels),
         rests_on=_rests_on(rule, options),
         about={
