@@ -151,7 +151,8 @@ def extend_run(options: ExtendOptions) -> Extension:
     features, and the linear probe and the discriminants are learned again on the features of old and new
     samples. The best of these on held-out samples answers: by the mean of its accuracies on known and on new
     classes, where new samples were held out; see `labeltree.decisions.extending`. Probabilities and
-    thresholds are fitted again on the held-out samples of known classes and, of a new class with at least `HELD_FROM` samples (or groups), on a third of its own.
+    thresholds are fitted again on the held-out samples of known classes and, of a new class with at least
+    `HELD_FROM` samples (or groups), on a third of its own.
 
     The extension of a run with objective `tree-ridge` keeps the sums of all samples, so that its own
     classifier is that of all, and one more to choose from. A class can be added by its name: its prototype is
