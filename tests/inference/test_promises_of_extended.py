@@ -122,3 +122,14 @@ def test_which_labels_have_no_promise() -> None:
     assert without.tolist() == [True, True, False, False, False]
     assert say_unpromised([]) == ""
     assert say_unpromised(["a", "b"]).startswith("Nothing is promised for 'a' and 'b', which were added")
+
+
+def test_promises_of_samples_set_aside_are_not_said_to_be_of_validation(tmp_path: Path) -> None:
+    data = write(tmp_path / "features.npz", [60, 60, 60, 60, 0], 1)
+    lt.train(data, "tree-ridge", out=tmp_path / "run", accelerator="cpu", progress_bar=False, calib=0.2)
+    said = " ".join(info_text(folder_facts(tmp_path / "run"), tmp_path / "run").split())
+    assert "(samples of the split calib)" in said
+    assert "(validation samples)" not in said
+    lt.load(tmp_path / "run").export(tmp_path / "model", ["safetensors"])
+    card = (tmp_path / "model" / "README.md").read_text("utf-8")
+    assert "samples of the split calib: for new samples of the same kind, the share" in card

@@ -18,6 +18,7 @@ from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.public_settings import public_data, public_encoder
 from labeltree.runs import RunFolder
 from labeltree.safe_files import Reader, read_json
+from labeltree.split_names import CALIB
 from labeltree.training.recipe import what_is_trained
 
 __all__ = [
@@ -232,6 +233,8 @@ def _calibration(decider: Decider, *, public: bool) -> Facts:
     on = str(record.get("calibrated_on", "validation samples"))
     if public and on != "validation samples":
         on = "other samples"
+    if record.get("set_aside") is True:
+        on = f"samples of the split {CALIB}"
     check = record.get("calibration_check")
     return {
         "kind": rule.calibrator.kind,
