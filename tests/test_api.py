@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -180,3 +181,9 @@ def test_a_data_frame_is_to_be_written_to_a_file(ask: Callable[[Any], object]) -
     frame = pd.DataFrame({"id": ["a", "b"], "label": ["x", "y"], "f0": [1.0, 2.0]})
     with pytest.raises((LabeltreeError, OptionError, TypeError), match=r"DataFrame.*frame\.to_parquet"):
         ask(frame)
+
+
+def test_an_array_is_to_be_written_with_its_labels() -> None:
+    with pytest.raises(LabeltreeError, match=r"ndarray.*numpy\.savez\('data\.npz'") as raised:
+        lt.train(np.zeros((3, 4)), "hwc")  # type: ignore[arg-type]
+    assert "frame" not in str(raised.value)

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterable
 
 __all__ = [
-    "WRITE_IT",
     "DataError",
     "FolderInUseError",
     "LabeltreeError",
@@ -18,11 +17,9 @@ __all__ = [
     "UnknownLabelError",
     "WriteError",
     "check_place",
+    "say_to_write",
     "typed",
 ]
-
-WRITE_IT = "write it, as by frame.to_parquet('data.parquet'), and name the file"
-"""What to do with a data frame where the place of a file is expected."""
 
 
 class LabeltreeError(Exception):
@@ -103,7 +100,21 @@ def check_place(name: str, place: object, error: type[LabeltreeError] = DataErro
     """
     if not isinstance(place, str | os.PathLike):
         kind = type(place).__name__
-        raise error(f"{name} is of type {kind}, where the place of a folder or file is expected; {WRITE_IT}")
+        raise error(
+            f"{name} is of type {kind}, where the place of a folder or file is expected{say_to_write(place)}"
+        )
+
+
+def say_to_write(value: object) -> str:
+    """What to do with data in memory where a file is expected, as the end of a sentence."""
+    if hasattr(value, "to_parquet"):
+        return "; write it, as by frame.to_parquet('data.parquet'), and name the file"
+    if len(getattr(value, "shape", ())) == 2:
+        return (
+            "; write it with its labels, as by numpy.savez('data.npz', vectors=vectors, labels=labels), and "
+            "name the file"
+        )
+    return ""
 
 
 def typed(path: object) -> str:

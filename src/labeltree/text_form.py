@@ -13,8 +13,21 @@ from itertools import chain, islice
 
 from labeltree.text_files import find_encoding
 
-__all__ = ["START", "TextForm", "find_text_form", "lines_above", "list_record_lines", "ragged_records"]
+__all__ = [
+    "GUESSED",
+    "START",
+    "TextForm",
+    "find_text_form",
+    "lines_above",
+    "list_record_lines",
+    "ragged_records",
+]
 
+GUESSED = (
+    "the text is not UTF-8 and was read as Windows-1252 (cp1252), which is a guess; if letters are wrong, "
+    "say its encoding, --table.encoding NAME"
+)
+"""The note on an encoding that was guessed."""
 START = 4 << 20
 """Bytes of a file by which its form is found."""
 _LINES = 256  # records that tell what separates cells
@@ -95,10 +108,7 @@ def find_text_form(start: bytes, name: str, encoding: str | None = None) -> Text
     coding = encoding or (known.encoding if known is not None else "")
     notes: list[str] = []
     if known is not None and known.is_guess:
-        notes.append(
-            "the text is not UTF-8 and was read as Windows-1252 (cp1252), which is a guess; if letters are "
-            "wrong, say its encoding, --table.encoding NAME"
-        )
+        notes.append(GUESSED)
     try:
         text = codecs.getincrementaldecoder(coding)().decode(start, final=not cut).removeprefix("\ufeff")
     except LookupError:

@@ -185,7 +185,7 @@ def test_errors_say_what_to_do(
     for words, what in (
         ((probed,), "name what to answer for"),
         ((probed, image, "--split", "test"), "one of them only"),
-        ((probed, "--text", "a dog"), "reads images: instead of --text, give image files"),
+        ((probed, "--text", "a dog"), "reads images: instead of texts, give image files"),
         ((probed, image, "--coverage", 0.99), "needs at least 99 calibration samples, and there are 77"),
         (
             (probed, image, "--coverage", 0.9, "--confidence", 0.9999),

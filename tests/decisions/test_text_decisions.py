@@ -40,4 +40,4 @@ def test_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (empty["answer"], empty["problem"]) == (None, "the text is empty")
     assert answered == found[1]
     assert run("predict", out, tmp_path / "x.png") == 2
-    assert "reads texts: instead of files, give --text" in capsys.readouterr().err
+    assert "reads texts: instead of files, give texts, or a table of them" in capsys.readouterr().err

@@ -106,7 +106,7 @@ def test_extended_twice_and_retired(run: Path, new: Path, tmp_path: Path) -> Non
 def test_it_is_offered_and_exported(run: Path, new: Path, tmp_path: Path) -> None:
     lt.extend(run, new)
     decider = open_decider(run)
-    assert {"own", "probe", "prototypes"} == set(decider.chosen.offered)
+    assert {"own", "probe", "prototypes", "feature-means", "lda"} == set(decider.chosen.offered)
     undo_extension(run)
     lt.extend(run, new, classifier="own")
     lt.export(run, tmp_path / "model")

@@ -105,7 +105,7 @@ def test_images_are_answered_by_both_towers(home: Path, image_folder: Path) -> N
     own = lt.zero_shot([image_folder], taxonomy=image_folder, encoder=clip, labelled=True)
     assert own.taxonomy.num_leaves > 1
     assert "he first guess is right for" in own.classifier
-    with pytest.raises(DataError, match="give image files, or --data FOLDER"):
+    with pytest.raises(DataError, match="give image files, or a folder of them as data"):
         lt.zero_shot(taxonomy=tree, encoder=clip, texts=["a dog"])
     with pytest.raises(DataError, match=r"reads images, but the samples of .* are texts"):
         lt.zero_shot(taxonomy=tree, encoder=clip, data=home / "few.csv")

@@ -147,7 +147,7 @@ def test_vectors_of_another_kind_are_refused(run, tmp_path):
         ({"data": tmp_path / "wide.npy"}, r"vectors of 5 numbers, but the run .* was trained on 6"),
         ({"samples": np.zeros((2, 5))}, r"vectors of 5 numbers"),
         ({"samples": "new.npz"}, r"there is no file of vectors 'new.npz'"),
-        ({"texts": ["a dog"]}, r"reads vectors: instead of --text"),
+        ({"texts": ["a dog"]}, r"reads vectors: instead of texts, give a file of vectors as data"),
     ):
         with pytest.raises(DataError, match=error):
             model.predict(**samples)

@@ -195,8 +195,12 @@ class DataTable:
             raise DataError(f"{self} has {self._repeated[name]} columns '{name}'; rename them")
         return name
 
-    def find(self, name: str) -> str:
+    def find(self, name: str, setting: str = "") -> str:
         """Look up the name of a required column.
+
+        Args:
+            name: The name, or a term without the prefix of a namespace.
+            setting: The setting that names it, which a message then tells.
 
         Raises:
             DataError: If there is no such column, the message has the nearest name; or several have it.
@@ -209,6 +213,7 @@ class DataTable:
             return with_prefix[0]
         near = difflib.get_close_matches(name, self.columns, 1)
         hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(self.columns)}"
+        hint += f"; --table.{setting} names another" if setting else ""
         raise DataError(f"{self} has no column '{name}'; {hint}")
 
     def cells(self, column: str) -> Cells:

@@ -369,6 +369,7 @@ class Classifiers:
         temperatures: By name of a classifier, what its scores are divided by before classes of one node are
             merged; 1 where there is none.
         calibrated: The rule with which the chosen one answers; None = it is fitted to validation samples.
+        later: Nodes of the classes that were added after the training; None without any.
     """
 
     fitted: Mapping[ClassifierKind, FittedScores]
@@ -377,6 +378,7 @@ class Classifiers:
     gap: float = 0.0
     temperatures: Mapping[str, float] = field(default_factory=dict)
     calibrated: StoredRule | None = None
+    later: Tensor | None = None
 
     @property
     def probe(self) -> LinearScores:

@@ -8,7 +8,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from labeltree.decisions.choose_classifier import ChosenClassifier, ClassifierKind, choose_by_accuracy
+from labeltree.decisions.choose_classifier import (
+    CLASSIFIER_WORDS,
+    ChosenClassifier,
+    ClassifierKind,
+    choose_by_accuracy,
+)
 from labeltree.decisions.classifiers import (
     ClassifierChoice,
     Classifiers,
@@ -16,6 +21,8 @@ from labeltree.decisions.classifiers import (
     LinearScores,
     PrototypeScores,
     classify,
+    features_as_embeddings,
+    fit_lda,
     fit_linear,
     fit_prototypes,
 )
@@ -45,13 +52,14 @@ def extend_classifiers(
     own: RidgeScores | None = None,
     named: NamedClasses | None = None,
 ) -> Classifiers:
-    """The probe and the prototypes of an encoder with further classes, or with fewer.
+    """The classifiers of an encoder with further classes, or with fewer.
 
-    Prototypes of known classes stay as they are; those of `added` are the means of their embeddings. The
-    probe is learned again, each class with the same total weight, if there are added classes. The one with
-    the better mean of two accuracies answers, on held-out samples of known and of new classes. Where no
-    sample of a new class is held out, prototypes answer if new classes have fewer than `FEW` samples (their
-    median); else accuracy on known ones decides.
+    Class means of known classes stay as they are, of the features and of the embeddings; those of `added` are
+    the means of their samples. The probe is learned again, each class with the same total weight, if there
+    are added classes, and so are the discriminants. The one with the best mean of two accuracies answers, on
+    held-out samples of known and of new classes. Where no sample of a new class is held out, accuracy on
+    known ones decides; but not for the discriminants, which expect few samples of what they learned from
+    few, and class means answer if new classes have fewer than `FEW` samples (their median).
 
     Args:
         known: The classifiers before.
@@ -70,22 +78,33 @@ def extend_classifiers(
     Raises:
         DataError: If the samples lack some of the classes, or the requested classifier cannot have them all.
     """
-    moved = known.prototypes.classes if places is None else places[known.prototypes.classes]
+    moved = _moved(known.prototypes, places)
     labels = torch.full_like(table.nodes, -1)
     labels[learned] = table.nodes[learned]
     labels = torch.where(torch.isin(labels, classes), labels, -1)
-    stays = torch.isin(moved, classes) & ~torch.isin(moved, added)
-    prototypes = _add_prototypes(replace(known.prototypes, classes=moved), stays, table, labels, taxonomy)
+    moving = replace(known.prototypes, classes=moved)
+    prototypes = _add_prototypes(moving, classes, added, table, labels, taxonomy)
     if named is not None:
         prototypes = _replace_prototypes(prototypes, named, table, labels)
     if len(added) and bool(torch.isin(classes, labels).all()):
         probe, gap = _learn_probe(table, labels)
     else:
         probe, gap = _keep_columns(known.probe, classes, places), known.gap
-    fitted: dict[ClassifierKind, FittedScores] = {"probe": probe, "prototypes": prototypes}
+    fitted: dict[ClassifierKind, FittedScores] = {"prototypes": prototypes, "probe": probe}
+    means, lda = known.fitted.get("feature-means"), known.fitted.get("lda")
+    if isinstance(means, PrototypeScores) and table.features is not None:
+        features, moving = features_as_embeddings(table), replace(means, classes=_moved(means, places))
+        fitted["feature-means"] = _add_prototypes(moving, classes, added, features, labels, taxonomy)
+    if isinstance(lda, LinearScores):
+        anew = bool(len(added))
+        fitted["lda"] = fit_lda(table, labels) if anew else _keep_columns(lda, classes, places)
     if own is not None:
         fitted["own"] = own
-    offered = {name: each for name, each in fitted.items() if torch.equal(each.classes, classes)}
+    offered = {
+        name: fitted[name]
+        for name in CLASSIFIER_WORDS
+        if name in fitted and torch.equal(fitted[name].classes, classes)
+    }
     if not offered:
         lacking = classes[~torch.isin(classes, prototypes.classes)]
         raise DataError(
@@ -95,18 +114,50 @@ def extend_classifiers(
     if named is not None:  # a class with a name alone is as new when its first samples come
         new = added[~torch.isin(added, moved) | torch.isin(added, named.nodes)]
     chosen = _choose(offered, table.rows(held), classes, new, asked)
-    chosen = replace(chosen, space=known.chosen.space)
-    counts = (labels[:, None] == new).sum(0)
-    few = bool(len(new)) and len(offered) > 1 and not chosen.new_class_samples and int(counts.median()) < FEW
-    if asked == "auto" and few and "prototypes" in offered:
-        chosen = replace(chosen, name="prototypes", few_samples=int(counts.median()))
+    chosen = replace(chosen, space=known.chosen.space, features=table.features is not None)
+    if asked == "auto" and len(new) and not chosen.new_class_samples:
+        chosen = _choose_for_unseen(chosen, labels, new, named is not None)
     return Classifiers(fitted, chosen, None, gap)
 
 
+def _choose_for_unseen(
+    chosen: ChosenClassifier, labels: Tensor, new: Tensor, by_name: bool
+) -> ChosenClassifier:
+    """The choice where no sample of a new class is held out; names of classes are in the prototypes alone."""
+    able: list[ClassifierKind] = [
+        name for name in CLASSIFIER_WORDS if name in chosen.offered and name != "lda"
+    ]
+    if not able:
+        return chosen
+    chosen = replace(
+        chosen,
+        offered=tuple(able),
+        accuracies={name: value for name, value in chosen.accuracies.items() if name in able},
+    )
+    median = int((labels[:, None] == new).sum(0).median())
+    means: list[ClassifierKind] = ["prototypes"] if by_name else ["feature-means", "prototypes"]
+    few = median < FEW and len(able) > 1 and any(name in able for name in means)
+    if few:
+        able = [name for name in able if name in means]
+    best = choose_by_accuracy(able, chosen.accuracies, chosen.samples)
+    return replace(chosen, name=best.name, few_samples=median if few else 0)
+
+
+def _moved(known: FittedScores, places: Tensor | None) -> Tensor:
+    """The classes as nodes of the taxonomy of the table."""
+    return known.classes if places is None else places[known.classes]
+
+
 def _add_prototypes(
-    known: PrototypeScores, stays: Tensor, table: EmbeddingTable, labels: Tensor, taxonomy: Taxonomy
+    known: PrototypeScores,
+    classes: Tensor,
+    added: Tensor,
+    table: EmbeddingTable,
+    labels: Tensor,
+    taxonomy: Taxonomy,
 ) -> PrototypeScores:
-    """The known prototypes that stay, and the means of the classes of labels that have none of them."""
+    """The known class means that stay, and those of the classes of labels that have none of them."""
+    stays = torch.isin(known.classes, classes) & ~torch.isin(known.classes, added)
     if len(torch.unique(known.classes[stays])) < int(stays.sum()):  # classes that another version made one
         stays = torch.zeros_like(stays)
     means, nodes = known.prototypes[stays], known.classes[stays]
@@ -137,7 +188,7 @@ def _learn_probe(table: EmbeddingTable, labels: Tensor) -> tuple[LinearScores, f
 
 def _keep_columns(probe: LinearScores, classes: Tensor, places: Tensor | None) -> LinearScores:
     """The probe with those of its classes alone that are still classes."""
-    moved = probe.classes if places is None else places[probe.classes]
+    moved = _moved(probe, places)
     stays = torch.isin(moved, classes)
     return LinearScores(moved[stays], probe.weight[:, stays], probe.bias[stays])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,8 +14,19 @@ from labeltree.counted_nouns import say_count
 from labeltree.decisions.rule import DecisionRule
 from labeltree.runs import EmbeddingTable
 from labeltree.split_names import CALIB
+from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.naming import some
 
-__all__ = ["CLASSIFIER", "EPOCH", "PromiseSamples", "StoredRule", "for_promises", "kept_for_probabilities"]
+__all__ = [
+    "CLASSIFIER",
+    "EPOCH",
+    "PromiseSamples",
+    "StoredRule",
+    "are_unpromised",
+    "for_promises",
+    "kept_for_probabilities",
+    "say_unpromised",
+]
 
 Kind = Literal["calib", "val", "other"]
 EPOCH, CLASSIFIER = "the epoch", "the classifier"
@@ -34,6 +46,7 @@ class PromiseSamples:
         chose: What validation samples have also chosen, such as the epoch and the classifier.
         softened: Whether they have also fitted the temperature of the probabilities, see `soften_few`.
         unit: What is answered for: `sample`, or the groups of samples that count as one.
+        unpromised: The classes that were added later and have none of these samples.
     """
 
     kind: Kind
@@ -43,6 +56,7 @@ class PromiseSamples:
     chose: tuple[str, ...] = (EPOCH, CLASSIFIER)
     unit: str = "sample"
     softened: bool = False
+    unpromised: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, rule: DecisionRule, kind: Kind, **about: Any) -> PromiseSamples:
@@ -55,7 +69,11 @@ class PromiseSamples:
 
     @property
     def sentence(self) -> str:
-        """One sentence: which samples they are, how many, and what else they were used for."""
+        """Which samples they are, how many, what else they were used for, and what they do not promise."""
+        return f"{self._calibrated} {say_unpromised(self.unpromised)}".rstrip()
+
+    @property
+    def _calibrated(self) -> str:
         many = say_count(self.samples, f"{'validation ' * (self.kind == 'val')}{self.unit}")
         if self.groups is not None:
             many += f" of {say_count(self.groups, 'group')}"
@@ -112,3 +130,22 @@ def kept_for_probabilities(table: EmbeddingTable) -> Tensor | None:
         return None
     set_aside = torch.from_numpy(np.asarray(table.split) == CALIB)
     return ~set_aside if bool((set_aside & (table.nodes > 0)).any()) else None
+
+
+def say_unpromised(names: Sequence[str]) -> str:
+    """A sentence on the classes for which nothing is promised, by their names; empty without any."""
+    if not names:
+        return ""
+    were = "was added later and has" if len(names) == 1 else "were added later and have"
+    return f"Nothing is promised for {some(names)}, which {were} no calibration sample."
+
+
+def are_unpromised(labels: Tensor, unpromised: Tensor, taxonomy: Taxonomy) -> Tensor:
+    """Which labels `(n,)` bool lie at or below a class for which nothing is promised.
+
+    Args:
+        labels: `(n,)` nodes, −1 where missing.
+        unpromised: `(k,)` nodes of these classes.
+        taxonomy: Taxonomy of the nodes.
+    """
+    return (labels >= 0) & torch.isin(taxonomy.ancestors[labels.clamp(min=0)], unpromised).any(1)

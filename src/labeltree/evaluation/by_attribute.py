@@ -121,7 +121,7 @@ def _is_main(role: str, metric: str, outcomes: Outcomes) -> bool:
     if _is_rate(f"{role}.{metric}"):
         return True
     if role in outcomes.protocols:
-        return role == "decisions" and metric.startswith("coverage_at_")
+        return role == "decisions" and metric.startswith(("coverage_at_", "coverage_of_promised_at_"))
     for prefix in PREFIX.values():
         metric = metric.removeprefix(prefix)
     return metric in _MAIN

@@ -185,6 +185,8 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
             name: each.temperature for name, each in scorers.items() if isinstance(each, MergedScores)
         },
     }
+    if later := before.get("later_classes"):
+        record["later_classes"] = torch.unique(change.places[torch.tensor(later)]).tolist()
     return Decider(run, scorer, rule, record, chosen)
 
 
@@ -276,6 +278,8 @@ def calibrate_run(options: CalibrateOptions) -> Decider:
         if isinstance(earlier.get("mapping"), str):
             record["mapping"] = earlier["mapping"]  # an exported model on another version of its taxonomy
             record["coarse_classes"] = earlier.get("coarse_classes", [])
+        if "later_classes" in earlier:
+            record["later_classes"] = earlier["later_classes"]
         if source is None:
             keep_calibration(run, None)
         else:

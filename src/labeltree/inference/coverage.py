@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from labeltree.taxonomy import Taxonomy
 
 __all__ = ["CalledUnknown", "Coverage", "PartCoverage", "count_called_unknown", "measure_coverage"]
 
+NOTHING = "nothing is promised, as their classes were added later"
 _MOST_VALUES = 12  # of an attribute that are shown in a terminal
 _NUMBER = re.compile(r"(\D*)(\d{1,6})")
 _NUMBERED, _SEVERAL = 0.9, 0.5  # shares of groups that a column numbers within, and with several numbers
@@ -40,6 +41,7 @@ class PartCoverage:
         high: Upper end.
         kept: Whether the promise may be kept; None if there are too few samples to tell.
         unit: What has one answer: `sample`, or what samples are answered together by, such as `lesion`.
+        later: Whether they are of classes that were added later, for which nothing is promised.
     """
 
     name: str
@@ -50,10 +52,11 @@ class PartCoverage:
     high: float
     kept: bool | None
     unit: str = "sample"
+    later: bool = False
 
     def sentence(self, promised: float) -> str:
         """The numbers as text, beside the promised share."""
-        verdict = say_kept(self.kept, promised, self.share, self.low)
+        verdict = NOTHING if self.later else say_kept(self.kept, promised, self.share, self.low)
         return f"{self.measured()} of {self.counted()}: {verdict}"
 
     def measured(self) -> str:
@@ -74,7 +77,7 @@ class Coverage:
         promised: The promised coverage.
         counted: What the promise counts: every `sample`, or every `group` with all its samples. The
             shares of `whole` and `parts` count the same.
-        whole: Of all samples.
+        whole: Of all samples but the `later` ones; if there are no others, of these.
         groups: Number of groups; None without groups.
         all_held: Share of the groups whose answers all hold the truth.
         mean_of_groups: Mean of the coverages of the groups, each counting once.
@@ -89,6 +92,8 @@ class Coverage:
             if that changed nothing.
         measured_alike: Whether `labeltree evaluate` measures the share `plain` on the same samples.
         empty: Number of the answers that name nothing, and so hold the truth.
+        later: Of the samples of classes that were added later, for which nothing is promised, if they are a
+            part of all; they count nowhere else.
     """
 
     promised: float
@@ -105,6 +110,7 @@ class Coverage:
     plain: float = math.nan
     measured_alike: bool = False
     empty: int = 0
+    later: PartCoverage | None = None
 
     def text(self) -> str:
         """A few lines for a terminal."""
@@ -112,11 +118,12 @@ class Coverage:
         counted = say_count(whole.groups or 0, "group") if by_group else whole.counted()
         have = "has" if (whole.groups if by_group else whole.samples) == 1 else "have"
         what = "answers that all hold the truth" if by_group else "answers that hold the truth"
-        verdict = say_kept(whole.kept, self.promised, whole.share, whole.low)
+        verdict = f"promised {100 * self.promised:g}%: "
+        verdict += say_kept(whole.kept, self.promised, whole.share, whole.low)
         verdict += _explain_chance(whole.kept, self.promised, whole.high, self.calibrated)
-        lines = [
-            f"{whole.measured()} of {counted} {have} {what}; promised {100 * self.promised:g}%: {verdict}"
-        ]
+        lines = [f"{whole.measured()} of {counted} {have} {what}; {NOTHING if whole.later else verdict}"]
+        if self.later is not None:
+            lines.append(f"  apart from them, {self.later.sentence(self.promised)}")
         if self.empty:
             lines.append(
                 f"  {self.empty:,} of these answers {'names' if self.empty == 1 else 'name'} nothing"
@@ -235,6 +242,7 @@ def measure_coverage(
     *,
     unit: str = "sample",
     samples: EmbeddingTable | None = None,
+    later: Tensor | None = None,
 ) -> Coverage | None:
     """Measure how often answers hold the truth; None if no label decides about one.
 
@@ -253,10 +261,21 @@ def measure_coverage(
         plain: (n,) nodes of the answers before samples were called unknown; None if that changed none.
         unit: What a row of the table is, if it is not a sample.
         samples: The samples of the units, by whose groups it is told what lies within these.
+        later: (n,) bool, which samples are of classes for which nothing is promised; None: none.
     """
-    rows = judged.nonzero()[:, 0]
-    if not len(rows):
+    if not bool(judged.any()):
         return None
+    apart = None
+    unpromised = judged & later if later is not None else torch.zeros_like(judged)
+    if bool(unpromised.any()) and bool((judged & ~unpromised).any()):
+        plain_table = replace(table, attributes={})
+        of_later = measure_coverage(
+            answers, plain_table, unpromised, taxonomy, promise, calibrated, unit=unit, later=unpromised
+        )
+        apart = None if of_later is None else of_later.whole
+        judged, unpromised = judged & ~unpromised, torch.zeros_like(judged)
+    all_later = bool(unpromised.any())
+    rows = judged.nonzero()[:, 0]
     holds = holds_truth(answers[rows], table.nodes[rows], taxonomy)
     units = rows if table.groups is None else table.groups[rows]
     masks: dict[str, Tensor] = {"": torch.ones(len(rows), dtype=torch.bool)}
@@ -305,7 +324,8 @@ def measure_coverage(
             samples=groups if counted == "group" and groups is not None else samples,
             groups=groups,
         )
-        return PartCoverage(name, samples, groups, number.value, number.low, number.high, kept, unit)
+        ends = number.value, number.low, number.high
+        return PartCoverage(name, samples, groups, *ends, kept, unit, all_later)
 
     before = math.nan
     if plain is not None:
@@ -329,6 +349,7 @@ def measure_coverage(
         calibrated,
         math.nan if math.isclose(before, parts[0].share) else before,
         empty=int((answers[rows] == 0).sum()),
+        later=apart,
     )
 
 

@@ -121,6 +121,16 @@ class Decider:
         """Nodes `(k,)` that answer as a class, and have finer ones below on this version."""
         return torch.tensor(self.record.get("coarse_classes", []), dtype=torch.int64)
 
+    @cached_property
+    def later_classes(self) -> Tensor:
+        """Nodes `(k,)` of the classes that were added after the training."""
+        return torch.tensor(self.record.get("later_classes", []), dtype=torch.int64)
+
+    @cached_property
+    def unpromised(self) -> Tensor:
+        """Nodes `(k,)` of the `later_classes` without a calibration sample: nothing is promised for them."""
+        return self.later_classes[~torch.isin(self.later_classes, self.rule.fitted.labels)]
+
     def marked(self, answers: Answers) -> Answers:
         """Answers in which those at `coarse_classes` count as cut, too."""
         return replace(answers, cut=answers.cut | torch.isin(answers.nodes, self.coarse_classes))
@@ -186,12 +196,14 @@ class Decider:
     def promise_samples(self) -> PromiseSamples:
         """The samples that promises rest on, and what else they were used for."""
         on = str(self.record.get("calibrated_on", VALIDATION))
+        names = tuple(self.run.taxonomy.path_name(node) for node in self.unpromised.tolist())
         if on != VALIDATION:
-            return PromiseSamples.of(self.rule, "other", source="" if on == EXPORTED else on)
+            source = "" if on == EXPORTED else on
+            return PromiseSamples.of(self.rule, "other", source=source, unpromised=names)
         kind: Literal["calib", "val"] = "calib" if self.record.get("set_aside") is True else "val"
         epochs = (self.run.base or self.run).network.objective.solver is None
         chose = (*([EPOCH] if epochs else []), *([CLASSIFIER] if self.chosen.asked == "auto" else []))
-        return PromiseSamples.of(self.rule, kind, chose=chose)
+        return PromiseSamples.of(self.rule, kind, chose=chose, unpromised=names)
 
     @property
     def novelty(self) -> NoveltyRule | None:

@@ -20,7 +20,7 @@ from labeltree.counted_nouns import say_count
 from labeltree.data import Source
 from labeltree.data.copies import join_copies
 from labeltree.data.stratified import make_folds
-from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS
+from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS, ChosenClassifier, ClassifierKind
 from labeltree.decisions.classifiers import Classifiers, classify
 from labeltree.decisions.extending import extend_classifiers
 from labeltree.errors import DataError, RunError, typed
@@ -148,11 +148,12 @@ def undo_extension(path: str | Path) -> Extension:
 def extend_run(options: ExtendOptions) -> Extension:
     """Let a run answer with classes that it was not trained on, or no longer with some.
 
-    The encoder stays as it is. Each new class has the mean embedding of its samples as prototype, and the
-    linear probe is learned again on the features of old and new samples, each class with the same weight. The
-    better of the two on held-out samples answers: by the mean of its accuracies on known and on new classes,
-    where new samples were held out. Probabilities and thresholds are fitted again on the held-out samples of
-    known classes and, of a new class with at least `HELD_FROM` samples (or groups), on a third of its own.
+    The encoder stays as it is. Each new class has the mean of its samples, in the embeddings and in the
+    features, and the linear probe and the discriminants are learned again on the features of old and new
+    samples. The best of these on held-out samples answers: by the mean of its accuracies on known and on new
+    classes, where new samples were held out; see `labeltree.decisions.extending`. Probabilities and
+    thresholds are fitted again on the held-out samples of known classes and, of a new class with at least
+    `HELD_FROM` samples (or groups), on a third of its own.
 
     The extension of a run with objective `tree-ridge` keeps the sums of all samples, so that its own
     classifier is that of all, and one more to choose from. A class can be added by its name: its prototype is
@@ -245,11 +246,12 @@ def extend_run(options: ExtendOptions) -> Extension:
             named=names,
         )
         decider = fit_decider(then, new_ones, table.rows(~train))
+        new_nodes = learned[~torch.isin(learned, places[stored.prototypes.classes])]
+        later = torch.cat([places[before.later_classes], new_nodes])
+        decider.record["later_classes"] = torch.unique(later[torch.isin(later, classes)]).tolist()
         now, earlier = decider.chosen.name, before.chosen.name
         if now != earlier:
-            notes.append(
-                f"Answers come from {CLASSIFIER_WORDS[now]} now; before, from {CLASSIFIER_WORDS[earlier]}."
-            )
+            notes.append(_say_change(decider.chosen, earlier))
         record = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -270,6 +272,22 @@ def extend_run(options: ExtendOptions) -> Extension:
             record["name_weight"] = names.evidence.weight
         digests = None if source is None else source.copy_digests()[(source.nodes > 0).numpy()]
         return _write(home, decider, new_ones, table, new, record, head, digests)
+
+
+def _say_change(chosen: ChosenClassifier, earlier: ClassifierKind) -> str:
+    """What answers now and what did before, and why, in one line."""
+    said = f"Answers come from {CLASSIFIER_WORDS[chosen.name]} now; before, from {CLASSIFIER_WORDS[earlier]}"
+    said += "" if earlier in chosen.offered else ", which cannot have other classes"
+    scores = [
+        f"{name} {chosen.accuracies[name]:.1%}" for name in CLASSIFIER_WORDS if name in chosen.accuracies
+    ]
+    if scores and not chosen.few_samples:
+        mean = " by the mean of known and new classes" if chosen.new_class_samples else ""
+        said += f". Right{mean}: {', '.join(scores)}"
+    elif chosen.few_samples:
+        said += ". New classes have few samples, none held out, and a probe seldom names what has so few"
+    others = [name for name in chosen.offered if name != chosen.name]
+    return said + (f"; --classifier {'|'.join(others)} takes another." if others else ".")
 
 
 def _earlier_names(home: RunFolder) -> dict[tuple[str, ...], tuple[str, ...]]:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.counted_nouns import say_count
+from labeltree.decisions.promise_samples import say_unpromised
 from labeltree.errors import typed
-from labeltree.inference.model_facts import Facts, what_it_reads
+from labeltree.inference.model_facts import CONFIG, Facts, what_it_reads
 from labeltree.metrics.catalogue import metric_name
+from labeltree.runs import RunFolder
 
 __all__ = ["file_sizes", "info_text", "number_name", "number_text", "size_text", "threshold_text"]
 
@@ -54,7 +56,7 @@ def _parts(facts: Facts, folder: Path) -> list[tuple[str, str]]:
         parts.append(("answers", f"none yet: 'labeltree calibrate {typed(folder)}' fits how it answers"))
     else:
         parts += [("answers", facts["classifier"]["sentence"]), *_calibration_parts(facts["calibration"])]
-    parts += _metric_parts(facts["metrics"], folder)
+    parts += _metric_parts(facts, folder)
     parts += [("digests", f"{name} {digest[:16]}") for name, digest in digests.items()]
     parts += [("files", text) for text in file_sizes(folder)]
     return [
@@ -67,10 +69,13 @@ def _extension_parts(extension: Facts | None, folder: Path) -> list[tuple[str, s
     if extension is None:
         return []
     added, retired = extension["added"], extension["retired"]
-    text = f"number {extension['number']}: {len(added):,} new classes"
+    text = f"{say_count(extension['number'], 'extension')} after the training: "
+    text += say_count(len(added), "new class", "new classes")
     text += f" ({', '.join(added)})" if added else ""
     text += f", {len(retired):,} retired" if retired else ""
-    return [("extension", f"{text}; 'labeltree extend {typed(folder)}' tells more, --undo removes it")]
+    if RunFolder(folder).extensions:
+        text += f"; 'labeltree extend {typed(folder)}' tells more, --undo removes the last one"
+    return [("extension", text)]
 
 
 def _data_parts(data: Mapping[str, Any] | None) -> list[tuple[str, str]]:
@@ -117,13 +122,14 @@ def _calibration_parts(calibration: Mapping[str, Any]) -> list[tuple[str, str]]:
         ),
         ("thresholds", f"a node is answered if it is more probable than, by coverage, {bars}"),
         *([("promises", calibration["rests_on"])] if calibration.get("rests_on") else []),
+        *([("promises", say_unpromised(names))] if (names := calibration.get("unpromised")) else []),
     ]
 
 
-def _metric_parts(metrics: Mapping[str, Any] | None, folder: Path) -> list[tuple[str, str]]:
+def _metric_parts(facts: Facts, folder: Path) -> list[tuple[str, str]]:
+    metrics = facts["metrics"]
     if metrics is None:
-        how = f"'labeltree evaluate {typed(folder)}'"
-        return [("metrics", f"not evaluated: {how} measures it on its test samples")]
+        return [("metrics", f"not evaluated: {_how_to_measure(facts, folder)}")]
     head = (
         f"{metrics['samples']:,} samples of split {metrics['split']}, classifier {metrics['classifier']}, "
         f"{metrics['confidence']:.0%} intervals"
@@ -135,6 +141,20 @@ def _metric_parts(metrics: Mapping[str, Any] | None, folder: Path) -> list[tuple
         ("metrics", "; ".join(rows)),
         *([("metrics", f"accuracy at depth 1, 2, …: {depths}")] if depths else []),
     ]
+
+
+def _how_to_measure(facts: Facts, folder: Path) -> str:
+    """The command that measures a model: without its run, or with an extension, on other samples."""
+    exported, here = (folder / CONFIG).is_file(), typed(folder)
+    if not exported and not facts.get("extension"):
+        return f"'labeltree evaluate {here}' measures it on its test samples"
+    how = f"'labeltree predict {here} --data DATA --labelled'"
+    if not exported or RunFolder(folder).reference.is_file():
+        how = f"'labeltree evaluate {here} --data DATA'"
+    how += " measures it on labelled samples that it has not seen"
+    if facts.get("extension"):
+        return f"{how}; 'labeltree evaluate' on its test samples measures the run without the extension"
+    return f"{how}, and 'labeltree evaluate' on its run, before the export, puts numbers here"
 
 
 def threshold_text(value: float | None, missing: str, digits: int) -> str:

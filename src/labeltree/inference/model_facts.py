@@ -18,6 +18,7 @@ from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.public_settings import public_data, public_encoder
 from labeltree.runs import RunFolder
 from labeltree.safe_files import Reader, read_json
+from labeltree.split_names import CALIB
 from labeltree.training.recipe import what_is_trained
 
 __all__ = [
@@ -44,7 +45,7 @@ _METRICS = {  # of the classifier that answers, then of embeddings without one
     "tree_accuracy": "tree accuracy",
 }
 _RETRIEVAL = {"recall_at_1": "recall@1", "map_at_r": "MAP@R"}  # of the space that is searched
-_KEPT = ("data", "training", "metrics")  # what an exported model knows from its run alone
+_KEPT = ("data", "training", "metrics", "extension")  # what an exported model knows from its run alone
 _LIBRARIES = ("python", "labeltree", "torch", "torchvision", "lightning", "timm", "numpy")
 
 
@@ -68,7 +69,7 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
         public: Leave out what does not leave with an export: the name and place of the user's own data.
     """
     network, taxonomy, recipe = run.network, run.taxonomy, run.recipe
-    kept = _kept(run.folder)
+    kept = _kept(run.folder.home)
     facts: Facts = {
         "model": {
             "objective": recipe.objective,
@@ -101,7 +102,7 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
         },
         "digests": {"weights": run.weights_digest, "taxonomy": taxonomy.digest},
         "labeltree": version("labeltree"),
-        "extension": _extension(run.folder),
+        "extension": _extension(run.folder, kept),
     }
     if decider is not None:
         facts["classifier"] = {"name": decider.chosen.name, "sentence": decider.chosen.sentence}
@@ -149,13 +150,25 @@ def _kept(folder: RunFolder) -> Facts | None:
     return {name: facts.get(name) for name in _KEPT} if isinstance(facts, dict) else {}
 
 
-def _extension(folder: RunFolder) -> Facts | None:
-    """What the extension that answers added and retired; None for a run without one."""
-    record = _read(folder.extension)
-    if record is None:
-        return None
-    added = [each["class"] for each in record.get("added", ()) if each.get("new")]
-    return {"number": int(folder.path.name), "added": added, "retired": list(record.get("retired", ()))}
+def _extension(folder: RunFolder, kept: Facts | None) -> Facts | None:
+    """What extensions added and retired, up to the one that answers; None for a run without one.
+
+    Those of a run that was exported are in `kept`; the exported model may have been extended, too.
+    """
+    before = (kept or {}).get("extension")
+    number, added, retired = 0, list[str](), list[str]()
+    if before is not None:
+        number, added, retired = before["number"], [*before["added"]], [*before["retired"]]
+    for each in folder.home.extensions if folder.home.path != folder.path else ():
+        record = _read(each.extension) or {}
+        gone = record.get("retired", [])
+        added = [name for name in added if name not in gone]
+        retired += [name for name in gone if name not in retired]
+        for name in (one["class"] for one in record.get("added", ()) if one.get("new")):
+            added += [name] if name not in added else []
+            retired = [other for other in retired if other != name]
+        number += 1
+    return {"number": number, "added": added, "retired": retired} if number else None
 
 
 def _read(file: Path) -> dict[str, Any] | None:
@@ -220,6 +233,8 @@ def _calibration(decider: Decider, *, public: bool) -> Facts:
     on = str(record.get("calibrated_on", "validation samples"))
     if public and on != "validation samples":
         on = "other samples"
+    if record.get("set_aside") is True:
+        on = f"samples of the split {CALIB}"
     check = record.get("calibration_check")
     return {
         "kind": rule.calibrator.kind,
@@ -230,24 +245,26 @@ def _calibration(decider: Decider, *, public: bool) -> Facts:
         "sentence": check.get("sentence") if isinstance(check, dict) else None,
         "thresholds": thresholds,
         "rests_on": _rests_on(decider, public),
+        "unpromised": list(decider.promise_samples.unpromised),
     }
 
 
 def _rests_on(decider: Decider, public: bool) -> str:
-    known = decider.promise_samples
+    known = replace(decider.promise_samples, unpromised=())
     return (replace(known, source="") if public else known).sentence
 
 
 def _metrics(run: TrainedRun, kept: Facts | None) -> Facts | None:
     """The headline numbers of the evaluation in the folder; None if there is none that can be read.
 
-    A run that is seen on another version of its taxonomy has none: those in its folder are of its own.
+    A run that is seen on another version of its taxonomy has none: those in its folder are of its own. An
+    extension has none: those of its run are of the run without it.
     """
     folder = run.folder
     if run.base is not None:
         return None
     if kept is not None:
-        return kept.get("metrics")
+        return kept.get("metrics") if folder.path == folder.home.path else None
     if not folder.metrics.is_file():
         return None
     from labeltree.evaluation.result import EvaluationResult

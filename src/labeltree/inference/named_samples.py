@@ -47,6 +47,7 @@ from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.taxonomy.naming import near_names, some
 from labeltree.taxonomy.placeholders import plain_name
 from labeltree.taxonomy.versions.between_versions import CONTESTED
+from labeltree.text_form import GUESSED
 from labeltree.training.choosing.earlier_splits import start_records
 from labeltree.training.recipe import Recipe, TableRecipe
 
@@ -247,7 +248,7 @@ def open_texts(run: TrainedRun, texts: Sequence[str]) -> NamedSamples:
     Raises:
         DataError: If the run reads images.
     """
-    _check_modality(run, "text", "--text")
+    _check_modality(run, "text", "texts")
     rows = torch.tensor([row for row, text in enumerate(texts) if text.strip()], dtype=torch.int64)
     empty = {row: "the text is empty" for row, text in enumerate(texts) if not text.strip()}
     if not len(rows):
@@ -353,9 +354,9 @@ def _check_modality(run: TrainedRun, wanted: str, given: str) -> None:
     reads = run.network.encoder.modality
     if reads not in (wanted, "both") or (reads == "both" and wanted == "vector"):
         how = {
-            "text": "--text 'WORDS', or --data TABLE",
-            "vector": "a file of vectors, --data features.npz",
-        }.get(reads, "image files, or --data FOLDER")
+            "text": "texts, or a table of them as data",
+            "vector": "a file of vectors as data, such as features.npz",
+        }.get(reads, "image files, or a folder of them as data")
         raise DataError(
             f"the run's encoder '{run.recipe.encoder}' reads {reads}s: instead of {given}, give {how}"
         )
@@ -615,8 +616,10 @@ def _columns(
     """
     text = text_settings(run, path, given)
     header = table_header(path, **text)
+    told = run.folder.home.read_summary().get("notes") or ()
     for note in () if header is None else header.notes:
-        _log.warning("%s", note)
+        if note != GUESSED or GUESSED not in told:  # the run was trained on text that was read alike
+            _log.warning("%s", note)
     there = [] if header is None else header.columns
     chosen = (
         _vector_columns(run, there) | text if bare else _trained_columns(run, there, kept, unlabelled) | text

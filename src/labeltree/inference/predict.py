@@ -20,7 +20,7 @@ from labeltree.data.object_stores import local_copy
 from labeltree.decisions import METRIC_COSTS, Answers, DecisionRule, Promise, TreeCost, read_costs
 from labeltree.decisions.conformal import advised_coverage
 from labeltree.decisions.drift import Drift
-from labeltree.decisions.promise_samples import PromiseSamples
+from labeltree.decisions.promise_samples import PromiseSamples, are_unpromised
 from labeltree.errors import DataError, typed
 from labeltree.inference.answers.answered import Answered
 from labeltree.inference.answers.asked_questions import question_scores, read_questions
@@ -192,7 +192,14 @@ def answer_with(
     if per is not None:
         asked = f"{wanted.words}, one answer for each {unit}"
     known = decider.promise_samples
-    rests_on = PromiseSamples.of(rule, known.kind, source=known.source, chose=known.chose, unit=unit)
+    rests_on = PromiseSamples.of(
+        rule,
+        known.kind,
+        source=known.source,
+        chose=known.chose,
+        unit=unit,
+        unpromised=known.unpromised,
+    )
     said: dict[str, Any] = {
         "asked": asked,
         "classifier": decider.chosen.sentence,
@@ -289,7 +296,8 @@ def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
     if labels is not None and answers.unknown is not None and unknown and not decider.cannot_tell(unknown):
         from labeltree.inference.coverage import count_called_unknown
 
-        fresh = labels.masked_fill(task.seen, -1)
+        later = are_unpromised(labels, decider.unpromised, taxonomy)
+        fresh = labels.masked_fill(task.seen | later, -1)
         held = 0 if decider.novelty is None else decider.novelty.known.count
         called = count_called_unknown(
             answers.unknown, fresh, rule.classes.nodes, taxonomy, unknown, held, table.groups
@@ -302,7 +310,8 @@ def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
             plain, strange = answers.nodes.clone(), answers.unknown
             plain[strange] = decider.answer(table.rows(strange), replace(options, unknown=0.0)).nodes
         promised = options.promise, rule.fitted.num_groups
-        coverage = measure_coverage(answers.nodes, table, judged, taxonomy, *promised, plain)
+        later = are_unpromised(table.nodes, decider.unpromised, taxonomy)
+        coverage = measure_coverage(answers.nodes, table, judged, taxonomy, *promised, plain, later=later)
         if coverage is not None:
             coverage = replace(coverage, measured_alike=_is_evaluated(task))
     return Answered(
@@ -391,6 +400,7 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str, unit: str) -> An
 
             of_units = _table_by_unit(table, units, per, labels, judged)
             promised = options.promise, chosen.rule.fitted.num_groups
+            later = are_unpromised(labels, decider.unpromised, decider.run.taxonomy)
             coverage = measure_coverage(
                 answers.nodes,
                 of_units,
@@ -399,6 +409,7 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str, unit: str) -> An
                 *promised,
                 unit=unit,
                 samples=table,
+                later=later,
             )
     unread = task.named.skipped_names()
     return Answered(

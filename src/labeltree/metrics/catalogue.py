@@ -226,6 +226,8 @@ _DECISIONS = (
     Metric("right_if_answered", "right where answered"),
     Metric("groups_held", "groups with all answers right"),
     Metric("coverage_of_groups", "mean coverage of groups"),
+    Metric("coverage_of_promised", "coverage of classes with a promise"),
+    Metric("coverage_of_later", "coverage of classes added later"),
     Metric("cost", "cost of the answers", larger_is_better=False, unit="number"),
     Metric("nll", "log loss", larger_is_better=False, unit="number"),
     Metric("ece", "calibration error", larger_is_better=False, paper="Guo et al. 2017"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Protocol
 
-from labeltree.options.choices import Calibration, Descent, ExportFormat, Placing
+from labeltree.options.choices import Calibration, ClassifierChoice, Descent, ExportFormat, Placing
 from labeltree.options.schema import Option, Options, Place, RunPlace, argument
 from labeltree.options.shared import (
     NO_TABLE,
@@ -185,10 +185,11 @@ class ExtendOptions(Options):
         Sequence[str], Option("classes that no longer answer: this node, or all below it", metavar="NODE")
     ] = ()
     classifier: Annotated[
-        Literal["auto", "probe", "prototypes", "own"],
+        ClassifierChoice,
         Option(
-            "what answers: a linear classifier learned again on all classes, the nearest class mean, or, of "
-            "a run with objective tree-ridge, its own; auto: the best on held-out samples (default)"
+            "what answers: the nearest class mean of the features or (prototypes) of the embeddings, a "
+            "discriminant analysis or a linear probe learned again on all classes, or, of a run with "
+            "objective tree-ridge, its own; auto: the best on held-out samples (default)"
         ),
     ] = "auto"
     seed: Annotated[int, Option("seed of the choice of held-out samples", least=0, most=2**32 - 1)] = 0

@@ -45,7 +45,7 @@ from typing import (
 )
 
 from labeltree.checks import check_between, check_choice
-from labeltree.errors import WRITE_IT
+from labeltree.errors import say_to_write
 
 __all__ = [
     "Function",
@@ -81,7 +81,7 @@ def as_place(run: RunPlace) -> Place:
     if isinstance(run, str | Path):
         return run
     if not isinstance(run, os.PathLike):
-        raise TypeError(f"a run or table is {_say_type(run)}; expected a folder or file{_write_frame(run)}")
+        raise TypeError(f"a run or table is {_say_type(run)}; expected a folder or file{say_to_write(run)}")
     place = os.fspath(run)
     return place if "://" in place else Path(place)
 
@@ -210,7 +210,7 @@ class OptionField:
         place = all(get_origin(each) is os.PathLike or each in (str, Path) for each in self.types)
         if self.types and place and not isinstance(value, str | os.PathLike):
             raise ValueError(
-                f"{name} is {_say_type(value)}; expected a {self._singular}{_write_frame(value)}"
+                f"{name} is {_say_type(value)}; expected a {self._singular}{say_to_write(value)}"
             )
         sequences = all(get_origin(each) in (tuple, list, Sequence) for each in self.types)
         if self.takes_several_texts and sequences and hasattr(value, "shape"):
@@ -230,11 +230,6 @@ def _say_type(value: Any) -> str:
     if hasattr(value, "shape") and not hasattr(value, "to_parquet"):
         return f"an array of shape {tuple(value.shape)}"
     return f"a value of type {type(value).__name__}"
-
-
-def _write_frame(value: Any) -> str:
-    """What to do with a data frame where a file is expected; empty for anything else."""
-    return f"; {WRITE_IT}" if hasattr(value, "to_parquet") else ""
 
 
 class Options:

@@ -106,6 +106,11 @@ def _open_case(
         given = {
             name: classifiers_on(run, classifiers, decider.chosen, decider.record["merging_temperatures"])
         }
+    if decider is not None:
+        given = {
+            key: replace(each, later=decider.later_classes) if isinstance(each, Classifiers) else each
+            for key, each in given.items()
+        }
 
     taught, later = seen_in_training(run, source), seen_since_training(run, source)
     seen = torch.from_numpy(taught | later)

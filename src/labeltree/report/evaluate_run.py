@@ -18,7 +18,7 @@ from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import Classifiers, classifiers_of_features
 from labeltree.decisions.conformal import count_groups
 from labeltree.decisions.promise_samples import for_promises
-from labeltree.errors import DataError, RunError
+from labeltree.errors import DataError, RunError, typed
 from labeltree.evaluation import EvaluationResult, EvaluationSettings
 from labeltree.evaluation.evaluate_table import have_same_features
 from labeltree.inference.calibrate_run import open_decider, with_stored_rule
@@ -180,6 +180,12 @@ def _remark(result: EvaluationResult, run: TrainedRun, split: str) -> Evaluation
     """The result with notes on the model, the data, and on tested samples that it was calibrated on."""
     tested = run.source.of_split(split) if bool((np.asarray(run.source.split) == split).any()) else run.source
     said = say_seen_since(int(seen_since_training(run, tested).sum()))
+    if run.folder.home.extensions:
+        here = typed(run.folder.home.path)
+        said.append(
+            "The run was extended, and these numbers are of the run as it was trained, without the "
+            f"extension: 'labeltree evaluate {here} --data DATA' measures what answers now."
+        )
     result = result.with_notes([model_sentence(run), *said], data_notes(run.source))
     return replace(result, cautions=[*said, *result.cautions])
 

@@ -63,9 +63,9 @@ class ShardTable(DataTable):
     def __str__(self) -> str:
         return f"the data set '{self.shards.spec}'"
 
-    def find(self, name: str) -> str:
+    def find(self, name: str, setting: str = "") -> str:
         """Look up the name of a required column; images of a tar file's samples also by extension."""
-        return name if name in self._members.extensions else super().find(name)
+        return name if name in self._members.extensions else super().find(name, setting)
 
     def cells(self, column: str) -> Cells:
         """The cells of a column of texts.

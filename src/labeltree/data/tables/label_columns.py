@@ -78,7 +78,7 @@ def find_label_columns(
     if chosen is not None:
         if not chosen:
             raise DataError("label_columns is empty; it must name one column, or one per depth")
-        names = [table.find(column) for column in chosen]
+        names = [table.find(column, "label_columns") for column in chosen]
         return LabelColumns(names, note_outlined(find_outlined(table, names)))
     numbered = {
         int(match[1]): column

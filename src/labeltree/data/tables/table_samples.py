@@ -139,7 +139,7 @@ def find_samples(
         if image_column is not None:
             raise DataError("image_column and image_name both say which images are read; leave one out")
         images: list[str] = []
-        texts_of = [table.find(column) for column in list_columns(text_column)]
+        texts_of = [table.find(column, "text_column") for column in list_columns(text_column)]
         where = table.path.parent if folder is None else Path(folder).expanduser()
         by_rule = images_by_rule(table, where, ImageRule(rule))
         unused = by_rule.unused
@@ -412,8 +412,8 @@ def sample_columns(
                 f"{', '.join(table.columns)}: "
                 f"name one as image_column or text_column{_image_hint(table)}{_also_named(table, named)}"
             )
-    given = list_columns(image_column), list_columns(text_column)
-    images, texts = ([table.find(column) for column in columns] for columns in given)
+    images = [table.find(column, "image_column") for column in list_columns(image_column)]
+    texts = [table.find(column, "text_column") for column in list_columns(text_column)]
     return images, texts
 
 

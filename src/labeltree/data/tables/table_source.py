@@ -336,7 +336,7 @@ def open_data_table(
         absent=NO_COLUMN,
     )
     usual_id = usual_id_column(table, named) if id_column is None else None
-    id_column = usual_id if id_column in (None, NO_COLUMN) else table.find(id_column)
+    id_column = usual_id if id_column in (None, NO_COLUMN) else table.find(id_column, "id_column")
     samples = find_samples(
         table,
         image_column,
@@ -359,7 +359,7 @@ def open_data_table(
         "texts": samples.text_columns,
         "groups": find_role(table, group_column, "group", named),
         "split": find_role(table, split_column, "split", {*named, *list_columns(group_column)}),
-        "aspects": tuple(table.find(column) for column in list_columns(aspect_columns)),
+        "aspects": tuple(table.find(column, "aspect_columns") for column in list_columns(aspect_columns)),
         "kept": _columns_to_keep(table, list_columns(keep_columns)),
     }
     columns_of_labels, given = LabelColumns([]), dict[str, tuple[str, ...]]()
@@ -758,7 +758,7 @@ def _columns_to_keep(table: DataTable, names: Sequence[str]) -> tuple[str, ...]:
                 f"{table}: keep_columns names '{name}', which has a meaning of its own in labeltree; rename "
                 "the column, or leave it out"
             )
-    return tuple(dict.fromkeys(table.find(name) for name in names))
+    return tuple(dict.fromkeys(table.find(name, "keep_columns") for name in names))
 
 
 def _texts(table: DataTable, column: str) -> Array:

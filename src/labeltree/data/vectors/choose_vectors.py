@@ -119,7 +119,7 @@ def _store_of(table: DataTable, name: str) -> VectorStore:
 
 def _matching(table: DataTable, name: str) -> list[str]:
     if "*" not in name:
-        return [table.find(name)]
+        return [table.find(name, "vector_column")]
     matched = fnmatch.filter(table.columns, name)
     if not matched:
         raise DataError(f"{table} has no column like '{name}'; it has {_list(table.columns)}")

@@ -59,7 +59,7 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
     left = id_column if id_column in table.columns else None if by_order else usual_id_column(table)
     right = id_column if id_column in other.columns else None if by_order else usual_id_column(other)
     if id_column is not None and id_column not in (left, right) and not by_order:
-        table.find(id_column)
+        table.find(id_column, "id_column")
     if left is not None and right is None:
         right = _find_ids(other, set(table.cells(left).texts))
     if left is None or right is None:

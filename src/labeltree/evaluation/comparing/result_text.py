@@ -23,6 +23,7 @@ from labeltree.evaluation.comparing.comparison import (
     StratumComparison,
 )
 from labeltree.evaluation.fewest_samples import FEW, TOO_FEW, ends_text
+from labeltree.evaluation.protocols.decisions import LATER
 from labeltree.evaluation.result import AttributeResult, EvaluationResult, ProtocolResult
 from labeltree.evaluation.rule_table import rule_rows
 from labeltree.evaluation.sample_columns import FEWEST_GROUPS
@@ -104,7 +105,11 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
         "embeddings.recall_at_1": metric_name("recall_at_1"),
     }
     for part in main.by_attribute:
-        shown |= {key: metric_name(key.partition(".")[2]) for key in part.scores if ".coverage_at_" in key}
+        shown |= {
+            key: metric_name(key.partition(".")[2])
+            for key in part.scores
+            if ".coverage_at_" in key or ".coverage_of_promised_at_" in key
+        }
         shown |= {key: head for key in part.scores if (head := _question_head(result, key))}
     grouped = any(part.groups is not None for part in main.by_attribute)
     heads = ["samples", *(["groups"] if grouped else [])]
@@ -160,9 +165,12 @@ def _rests_on(part: AttributeResult, key: str) -> tuple[int, int | None]:
 
 def _verdict(result: EvaluationResult, key: str, value: float, high: float, part: AttributeResult) -> str:
     """What a coverage says of its promise: nothing if it may be kept."""
-    promised = re.search(r"\.coverage_at_([\d.]+)$", key)
     decided = result.main.protocols.get("decisions")
-    if promised is None or decided is None:
+    if decided is None:
+        return ""
+    apart = "of_promised_" if decided.counts.get(LATER) else ""  # for others nothing is promised
+    promised = re.search(rf"\.coverage_{apart}at_([\d.]+)$", key)
+    if promised is None:
         return ""
     calibrated = calibrated_units(decided.counts)
     samples, groups = _rests_on(part, key)

@@ -29,7 +29,13 @@ from labeltree.decisions.choose_classifier import CLASSIFIERS
 from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.decisions.conformal import count_groups, largest_coverage
 from labeltree.decisions.kept_promises import group_coverage
-from labeltree.decisions.promise_samples import CLASSIFIER, EPOCH, PromiseSamples, kept_for_probabilities
+from labeltree.decisions.promise_samples import (
+    CLASSIFIER,
+    EPOCH,
+    PromiseSamples,
+    are_unpromised,
+    kept_for_probabilities,
+)
 from labeltree.errors import DataError
 from labeltree.evaluation.protocol_registry import ProtocolResult, register
 from labeltree.evaluation.sample_columns import Column
@@ -47,6 +53,7 @@ from labeltree.taxonomy.label_sets import shared_depth
 __all__ = [
     "ASKED",
     "CURVES",
+    "LATER",
     "TOO_FEW_TO_PROMISE",
     "DecisionOptions",
     "answer_worth",
@@ -56,6 +63,8 @@ __all__ = [
 
 ASKED: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
 CURVES = ("coverage", "depth", "information")
+LATER = "test samples of classes added later"
+"""The count of samples of classes that were added to a trained run, and for which nothing is promised."""
 TOO_FEW_TO_PROMISE = "There are too few calibration samples"
 """How the note begins that names the coverages that cannot be promised."""
 
@@ -127,7 +136,12 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
     if not bool(judged.any()):
         raise DataError("no test sample has a label that decides about answers")
     judged_rows = tested[judged]
-    told, sentences = _promises(inputs, rule, scores[judged], judged_rows, options)
+    later = torch.zeros(0, dtype=torch.int64)
+    if inputs.classifiers.later is not None:
+        later = inputs.classifiers.later
+        later = later[~torch.isin(later, rule.fitted.labels)]
+    unpromised = are_unpromised(truth[judged], later, tree)
+    told, sentences = _promises(inputs, rule, scores[judged], judged_rows, options, unpromised)
     columns = [*told, *_costs(inputs, rule, scores[judged], judged_rows)]
     result = inputs.summarise(columns, "Decisions: answers as fine as is sure", by_frequency=False)
     asked = sorted({*ASKED, *options.coverages})
@@ -140,6 +154,8 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
             result.counts["groups for the thresholds"] = rule.fitted.num_groups
         result.counts["groups of test samples answered"] = count_groups(groups, len(groups))
     result.notes.extend(notes + sentences)
+    if bool(unpromised.any()):
+        result.counts[LATER] = int(unpromised.sum())
     if unlearned := _unlearned(truth, classes, tree):
         result.counts["test samples of classes that were not learned"] = unlearned
         result.notes.append(
@@ -173,7 +189,12 @@ def _rests_on(inputs: Inputs, rule: DecisionRule, held: Tensor) -> PromiseSample
 
 
 def _promises(
-    inputs: Inputs, rule: DecisionRule, scores: Tensor, rows: Tensor, options: DecisionOptions
+    inputs: Inputs,
+    rule: DecisionRule,
+    scores: Tensor,
+    rows: Tensor,
+    options: DecisionOptions,
+    unpromised: Tensor,
 ) -> tuple[list[Column], list[str]]:
     """Columns of the answers at the requested coverages and along the curves, and notes."""
     truth, notes, missing = inputs.nodes[rows], list[str](), list[str]()
@@ -192,6 +213,7 @@ def _promises(
         if coverage in options.coverages:
             columns += [replace(column, name=f"{name}_at_{coverage:g}") for name, column in worth.items()]
             columns += _promise_columns(inputs, answers, rows, shared, f"{coverage:g}")
+            columns += _apart(worth["coverage"], unpromised, f"{coverage:g}")
     if missing:
         count, grouped = rule.fitted.num_groups, rule.fitted.groups is not None
         each = say_count(count, "group") if grouped else say_count(count, "sample")
@@ -240,6 +262,19 @@ def _promise_columns(inputs: Inputs, answers: Tensor, rows: Tensor, shared: int,
             right[reach] = holds_truth(reached, truth[reach], tree).double()
         columns.append(Column(f"right_if_answered_at_{at}", right, rows, kind="by_depth", at=level - 1))
     return columns
+
+
+def _apart(holds: Column, unpromised: Tensor, at: str) -> list[Column]:
+    """Columns of the samples that a promise is about, and of those of classes that were added later."""
+    if not bool(unpromised.any()):
+        return []
+    assert holds.rows is not None
+    parts = {"promised": ~unpromised, "later": unpromised}
+    return [
+        Column(f"coverage_of_{name}_at_{at}", holds.values[part], holds.rows[part])
+        for name, part in parts.items()
+        if bool(part.any())
+    ]
 
 
 def _costs(inputs: Inputs, rule: DecisionRule, scores: Tensor, rows: Tensor) -> list[Column]:

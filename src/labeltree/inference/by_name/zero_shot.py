@@ -190,7 +190,8 @@ def _samples(options: ZeroShotOptions, space: NameSpace, taxonomy: Taxonomy) -> 
         return name_samples(source, options.data)
     given = [str(each) for each in (options.texts if options.texts else options.images)]
     if bool(options.texts) != (space.reads == "text"):
-        how = "--text 'WORDS', or --data TABLE" if space.reads == "text" else "image files, or --data FOLDER"
+        texts = space.reads == "text"
+        how = "texts, or a table of them as data" if texts else "image files, or a folder of them as data"
         raise DataError(f"encoder '{space.name}' reads {space.reads}s: give {how}")
     if space.images is None:
         skipped = {row: "the text is empty" for row, text in enumerate(given) if not text.strip()}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from labeltree.counted_nouns import say_count
+from labeltree.decisions.promise_samples import say_unpromised
 from labeltree.inference.info_text import number_name, number_text, threshold_text
 from labeltree.inference.model_facts import Facts, what_it_reads
 from labeltree.inference.public_settings import EXPORTED
@@ -60,8 +62,9 @@ def model_card(facts: Facts, config: Mapping[str, Any], name: str, formats: Sequ
         _data(facts["data"]),
         "## Training",
         _training(facts["training"]),
+        *([_extension(facts["extension"])] if facts.get("extension") else []),
         "## Evaluation",
-        _evaluation(facts["metrics"]),
+        _evaluation(facts),
         "## Answers and their certainty",
         _certainty(facts),
         "## Intended use and limits",
@@ -159,7 +162,28 @@ def _training(training: Mapping[str, Any] | None) -> str:
     )
 
 
-def _evaluation(metrics: Mapping[str, Any] | None) -> str:
+def _extension(extension: Facts) -> str:
+    """What was added to the model and taken away after its training."""
+    changes = [
+        f"{say_count(len(names), 'class was', 'classes were')} {what}: {_listed(names)}"
+        for what, names in (("added", extension["added"]), ("retired", extension["retired"]))
+        if names
+    ] or ["classes learned from further samples"]
+    return (
+        "The model was extended after the training, by `labeltree extend`: the encoder stayed as it was, and "
+        f"{'; '.join(changes)}. The training data above are those of the training alone."
+    )
+
+
+def _evaluation(facts: Facts) -> str:
+    metrics = facts["metrics"]
+    if metrics is None and facts.get("extension"):
+        return (
+            "This model has not been evaluated since it was extended: there are no numbers to judge it by. "
+            "`labeltree evaluate` on the test samples of its run measures the run without the extension; "
+            "`labeltree evaluate RUN --data DATA` measures what the extended run answers for other labelled "
+            "samples, and `labeltree predict . --data DATA --labelled` what this model does."
+        )
     if metrics is None:
         return (
             "This model has not been evaluated: there are no numbers to judge it by. `labeltree evaluate` on "
@@ -187,15 +211,20 @@ def _certainty(facts: Facts) -> str:
     if calibration["groups"] not in (None, calibration["samples"]):
         groups = f" in {calibration['groups']:,} groups (such as patients, or copies of one sample)"
     check = f" {calibration['sentence']}" if calibration["sentence"] else ""
+    names = calibration.get("unpromised", [])
+    apart, nothing = (" of the other classes", f" **{say_unpromised(names)}**") if names else ("", "")
     return (
         f"{facts['classifier']['sentence']}{check} The thresholds come from {calibration['samples']:,} "
-        f"{calibration['on']}{groups}: for new samples of the same kind, the share of answers that hold "
-        "the truth (the true node or one above it) is at least the coverage, on average over draws of "
-        "calibration samples (split conformal prediction).\n\n" + "\n".join(rows)
+        f"{calibration['on']}{groups}: for new samples of the same kind{apart}, the share of answers that "
+        "hold the truth (the true node or one above it) is at least the coverage, on average over draws of "
+        f"calibration samples (split conformal prediction).{nothing}\n\n" + "\n".join(rows)
     )
 
 
 def _classes(names: Mapping[str, str]) -> str:
-    shown = list(names.values())
-    rest = f" … and {len(shown) - 50:,} more in `config.json`" if len(shown) > 50 else ""
-    return ", ".join(f"`{name}`" for name in shown[:50]) + rest
+    return _listed(list(names.values()))
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = f" … and {len(names) - 50:,} more in `config.json`" if len(names) > 50 else ""
+    return ", ".join(f"`{name}`" for name in names[:50]) + rest

@@ -17,6 +17,7 @@ from labeltree.data.column_roles import NO_COLUMN
 from labeltree.decisions.kept_promises import calibrated_units, is_kept, may_be_kept, say_kept
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.fewest_samples import FEW_CASES, TOO_FEW, says_nothing
+from labeltree.evaluation.protocols.decisions import LATER
 from labeltree.evaluation.protocols.nodes_as_tests import POINT_COUNTS, QUESTION_COUNTS
 from labeltree.evaluation.result import Bounds, ProtocolResult
 from labeltree.report.charts.tree_colours import main_branches, name_branches
@@ -310,10 +311,30 @@ def promise_sentence(result: EvaluationResult) -> str:
     if unlearned and value < asked:
         are = "is of a class that was" if unlearned == 1 else "are of classes that were"
         verdict = f": fewer, and {unlearned:,} {are} not learned, for which nothing is promised"
-    return (
-        f"{percent(value)}{ends} of the answers hold the truth; {percent(asked, 0)} were promised{verdict}."
-        f"{_withheld_note(result, asked)}{_groups_note(result, asked)}"
-    )
+    later = counts.get(LATER, 0)
+    said = f"{percent(value)}{ends} of the answers hold the truth"
+    if _promises_nothing(result, asked):
+        said = f"{said}; nothing was promised for them, as their classes were added later."
+    elif later:
+        of_later = result.main.protocols["decisions"].scores[f"coverage_of_later_at_{asked:g}"]
+        are = "sample is of a class that was" if later == 1 else "samples are of classes that were"
+        said = (
+            f"{said}; {percent(asked, 0)} were promised{verdict}. A further {later:,} {are} added later, for "
+            f"which nothing was promised: {percent(of_later)} of their answers hold the truth."
+        )
+    else:
+        said = f"{said}; {percent(asked, 0)} were promised{verdict}."
+    return f"{said}{_withheld_note(result, asked)}{_groups_note(result, asked)}"
+
+
+def _promises_nothing(result: EvaluationResult, asked: float) -> bool:
+    """Whether all samples are of classes that were added later, without a promise."""
+    return bool(result.main.protocols["decisions"].counts.get(LATER)) and not _has_promised(result, asked)
+
+
+def _has_promised(result: EvaluationResult, asked: float) -> bool:
+    """Whether samples of classes with a promise are told apart from those of classes added later."""
+    return f"coverage_of_promised_at_{asked:g}" in result.main.protocols["decisions"].scores
 
 
 def _withheld_note(result: EvaluationResult, asked: float) -> str:
@@ -333,9 +354,10 @@ def _groups_note(result: EvaluationResult, asked: float) -> str:
     )
     if count is None or all_held is None or mean is None:
         return ""
+    every = "all " if decisions.counts.get(LATER) and count > 1 else ""
     return (
-        f" Of {say_count(count, 'group')}, {percent(all_held)} have answers that all hold the truth; the "
-        f"mean of the groups' shares is {percent(mean)}."
+        f" Of {every}{say_count(count, 'group')}, {percent(all_held)} have answers that all hold the truth; "
+        f"the mean of the groups' shares is {percent(mean)}."
     )
 
 
@@ -345,9 +367,12 @@ def promise_panel(result: EvaluationResult, samples: str) -> PromisePanel | None
     if promise is None:
         return None
     asked, value, (_, high), calibrated = promise
+    if _promises_nothing(result, asked):
+        return PromisePanel(promise_sentence(result), True, [], "")
     parts = []
     for part in result.main.by_attribute:
-        key = next((key for key in part.scores if key.endswith(f"coverage_at_{asked:g}")), "")
+        name = "coverage_of_promised_at" if _has_promised(result, asked) else "coverage_at"
+        key = next((key for key in part.scores if key.endswith(f".{name}_{asked:g}")), "")
         held, (low, up) = part.scores.get(key, math.nan), part.intervals.get(key, _NO_ENDS)
         if math.isnan(held):
             continue
@@ -383,6 +408,6 @@ def _promise(result: EvaluationResult) -> tuple[float, float, Bounds, int] | Non
     if not known:
         return None
     asked = 0.9 if 0.9 in known else next(iter(known))
-    name = known[asked]
+    name = f"coverage_of_promised_at_{asked:g}" if _has_promised(result, asked) else known[asked]
     calibrated = calibrated_units(decisions.counts)
     return asked, decisions.scores[name], decisions.intervals.get(name, _NO_ENDS), calibrated
