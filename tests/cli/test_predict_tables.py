@@ -207,6 +207,25 @@ def test_a_table_is_read_by_settings_of_its_own(
     assert "--table.SETTING is about the table of --data; name one" in capfd.readouterr().err
 
 
+def test_errors_name_the_sheet_that_was_read(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    book, alone = tmp_path / "book.xlsx", tmp_path / "alone.xlsx"
+    cover = (("Products of spring",), [("as of March",)])
+    write_workbook(book, {"Cover": cover, "Products": (("text", "maker"), [("a pan", "x"), ("a cup", "y")])})
+    write_workbook(alone, {"Cover": cover})
+    words = ("train", "--objective", "tree-ridge", "--out", tmp_path / "run", "--data")
+    assert run(*words, book) == 2
+    read = (
+        "book.xlsx' (its sheet 'Cover'; --table.sheet NAME reads another: 'Products') has no column of images"
+    )
+    assert read in capfd.readouterr().err
+    assert run(*words, book, "--table.sheet", "Products") == 2
+    assert "book.xlsx' (its sheet 'Products') has no column for labels" in capfd.readouterr().err
+    assert run(*words, book, "--table.sheet", "Products", "--table.label_columns", "kind") == 2
+    assert "(its sheet 'Products') has no column 'kind'" in capfd.readouterr().err
+    assert run(*words, alone) == 2
+    assert "alone.xlsx' has no column of images" in capfd.readouterr().err
+
+
 def test_the_only_sheet_is_read_whatever_its_name(tmp_path: Path) -> None:
     one, two = tmp_path / "one.xlsx", tmp_path / "two.xlsx"
     write_workbook(one, {"New": BOOK["One"]})

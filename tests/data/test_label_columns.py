@@ -216,7 +216,7 @@ def test_a_level_with_a_few_wrong_rows_is_named(tmp_path: Path) -> None:
     setting = '--table.label_columns \'["department", "shelf", "subcategory"]\''
     with pytest.raises(DataError) as refused:
         open_source(write(tmp_path, columns))
-    assert "'shelf' would be a level with 'department', 'subcategory' but for 1 row: line 6" in str(
+    assert "'shelf' would be a level with 'department' and 'subcategory' but for 1 row: line 6" in str(
         refused.value
     )
     assert setting in str(refused.value)

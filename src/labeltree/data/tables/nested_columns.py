@@ -155,7 +155,8 @@ def _levels_but_for_rows(
         if len(strays):
             told.append(
                 f"'{column.name}' would be a level with {some(names)} but for "
-                f"{say_count(len(strays), 'row')}: {_tell_strays(table, finer, coarser, strays, 1)}; correct them, or take it as it is with "
+                f"{say_count(len(strays), 'row')}: {_tell_strays(table, finer, coarser, strays, 1)}; correct "
+                f"{'it' if len(strays) == 1 else 'them'}, or take the column as it is with "
                 f"{columns_setting([each.name for each in levels])}{setting}"
             )
     return told
