@@ -47,8 +47,8 @@ class Contradicted:
         but = f" ({are} not counted here, as other labels divide {'it' if coarse == 1 else 'them'} further)"
         return (
             f"classifier and neighbours confidently agree on another class for {self.count:,} of "
-            f"{self.samples:,} labels{but if coarse > 0 else ''}; that is no estimate of how many are wrong (in our trials 0.9 to 1.9 "
-            "times as many as were planted)"
+            f"{self.samples:,} labels{but if coarse > 0 else ''}; that is no estimate of how many are "
+            "wrong (in our trials 0.9 to 1.9 times as many as were planted)"
         )
 
 
