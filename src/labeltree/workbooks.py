@@ -10,6 +10,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SheetTable",
     "change_workbook",
+    "choose_sheet",
     "read_sheet",
     "require_openpyxl",
     "sheet_names",
@@ -43,6 +45,19 @@ _MOST_ROWS = 1_048_576  # of a sheet, and
 _LONGEST = 32_767  # characters of a cell, as Excel has them
 _EXACT = 10**15  # numbers from here on lose digits in Excel
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # what XML does not have
+
+
+_chosen: ContextVar[str | None] = ContextVar("sheet", default=None)
+
+
+@contextmanager
+def choose_sheet(name: str | None) -> Iterator[None]:
+    """Within the block, read this sheet of workbooks where none is named; None = the first."""
+    token = _chosen.set(name)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
 
 
 @dataclass(frozen=True)
@@ -205,6 +220,7 @@ def _check(path: Path) -> None:
 
 def _read(book: Any, sheet: str | None, path: Path) -> SheetTable:
     names = [one.title for one in book.worksheets]
+    sheet = _chosen.get() if sheet is None else sheet
     if sheet is not None and sheet not in names:
         listed = ", ".join(repr(name) for name in names[:10])
         raise ValueError(f"it has no sheet '{sheet}', but {listed}; name one by --table.sheet NAME")

@@ -38,15 +38,17 @@ def run_review(options: ReviewOptions) -> None:
     if options.out is not None and done.review.findings:
         print(f"written as comments: {options.out}; remove the '#' of those that are right, then")
         given = options.taxonomy
+        sheet = (options.table or {}).get("sheet")
+        of_sheet = "" if sheet is None else f" --table.sheet {shlex.quote(sheet)}"
         if options.column:
             given = "OLD.json"
             form = " ".join(f"--column {shlex.quote(column)}" for column in options.column)
             form = form if len(options.column) > 1 else f"--form breadcrumbs {form}"
-            print(f"  labeltree taxonomy convert {typed(options.taxonomy)} {given} {form}")
+            print(f"  labeltree taxonomy convert {typed(options.taxonomy)} {given} {form}{of_sheet}")
         print(f"  labeltree taxonomy apply {typed(options.out)} {given} --out NEW.json")
         data = options.data or (options.taxonomy if done.samples is not None else None)
         command = training_command(options.taxonomy, options.out, "NEW.json", data, options.column or ())
-        print(f"  {command}")
+        print(f"  {command}{of_sheet if data == options.taxonomy else ''}")
         print("and review NEW.json: once these are carried out, there may be more to propose")
     elif done.review.findings:
         print("--out duplicates.yaml writes them down, to be accepted one by one")

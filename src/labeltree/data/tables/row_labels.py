@@ -160,7 +160,8 @@ def _say_plain(
         return ""
     ranks = columns if len(columns) > 1 else None
     read = LabelNames("plain").read(error.paths, [1] * len(error.paths), ranks, taxonomy, whole=False).labels
-    if not all(label and len(taxonomy.candidates(join_path(label))) == 1 for label in read):
+    paths = [join_path([name for name in label if name is not None]) for label in read]
+    if not all(path and len(taxonomy.candidates(path)) == 1 for path in paths):
         return ""
     which = "it differs from a name" if len(read) == 1 else "they differ from names"
     return f". {which[0].upper()}{which[1:]} of the taxonomy only in case or blanks: set --table.names plain"
