@@ -42,7 +42,8 @@ class Contradicted:
         """
         if self.count is None:
             return f"how many labels are wrong in all cannot be said: {self.reason}"
-        coarse = (judged or self.samples) - self.samples
+        judged = self.samples if judged is None else judged
+        coarse = judged - self.samples
         are = f"{coarse:,} of the {judged:,} {'is' if coarse == 1 else 'are'}"
         but = f" ({are} not counted here, as other labels divide {'it' if coarse == 1 else 'them'} further)"
         return (
