@@ -10,6 +10,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SheetTable",
     "change_workbook",
+    "choose_sheet",
     "read_sheet",
     "require_openpyxl",
     "sheet_names",
@@ -45,6 +47,19 @@ _EXACT = 10**15  # numbers from here on lose digits in Excel
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # what XML does not have
 
 
+_chosen: ContextVar[str | None] = ContextVar("sheet", default=None)
+
+
+@contextmanager
+def choose_sheet(name: str | None) -> Iterator[None]:
+    """Within the block, read this sheet of workbooks where none is named; None = the first."""
+    token = _chosen.set(name)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
 @dataclass(frozen=True)
 class SheetTable:
     """The cells of a sheet.
@@ -56,6 +71,8 @@ class SheetTable:
         notes: Sentences on what was left out.
         header_row: The number of the row of the header.
         name: Name of the sheet.
+        others: Names of the other sheets of the workbook, if nobody chose this one.
+        is_only: Whether the workbook has no other sheet.
     """
 
     header: list[str]
@@ -64,6 +81,17 @@ class SheetTable:
     notes: tuple[str, ...]
     header_row: int = 1
     name: str = ""
+    others: tuple[str, ...] = ()
+    is_only: bool = True
+
+    @property
+    def words(self) -> str:
+        """Which sheet of several it is, and how another one is read; empty if there is no other."""
+        if self.is_only:
+            return ""
+        if not self.others:
+            return f" (its sheet '{self.name}')"
+        return f" (its sheet '{self.name}'; --table.sheet NAME reads another: {_listed(self.others)})"
 
     def as_texts(self) -> pa.Table:
         """The table with texts as cells, and names without surrounding white space."""
@@ -192,6 +220,7 @@ def _check(path: Path) -> None:
 
 def _read(book: Any, sheet: str | None, path: Path) -> SheetTable:
     names = [one.title for one in book.worksheets]
+    sheet = _chosen.get() if sheet is None else sheet
     if sheet is not None and sheet not in names:
         listed = ", ".join(repr(name) for name in names[:10])
         raise ValueError(f"it has no sheet '{sheet}', but {listed}; name one by --table.sheet NAME")
@@ -204,10 +233,16 @@ def _read(book: Any, sheet: str | None, path: Path) -> SheetTable:
             continue
         others = [name for name in names if name != one.title]
         if sheet is None and others:
-            listed = ", ".join(f"'{name}'" for name in others[:5]) + (" …" if len(others) > 5 else "")
-            notes.append(f"the sheet '{one.title}' is read; for another ({listed}), set --table.sheet NAME")
-        return replace(table, notes=(*notes, *table.notes))
+            notes.append(
+                f"the sheet '{one.title}' is read; for another ({_listed(others)}), set --table.sheet NAME"
+            )
+        unchosen = tuple(others) if sheet is None else ()
+        return replace(table, notes=(*notes, *table.notes), others=unchosen, is_only=not others)
     raise ValueError("it is empty; the first row of a sheet names the columns")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names[:5]) + (" …" if len(names) > 5 else "")
 
 
 def _table(sheet: Any, merged: Merged) -> SheetTable | None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from labeltree.data.table_columns import settings_of_another
 from labeltree.errors import DataError
 from labeltree.index.queries import queries_in
 from labeltree.inference.answers.answered import Answered
+from labeltree.taxonomy import Taxonomy
 from labeltree.workbooks import write_workbook
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_words")]
@@ -205,6 +207,53 @@ def test_a_table_is_read_by_settings_of_its_own(
         assert why in capfd.readouterr().err
     assert run("predict", trained, "--text", "rake", "--table.sheet", "Two") == 2
     assert "--table.SETTING is about the table of --data; name one" in capfd.readouterr().err
+
+
+def test_errors_name_the_sheet_that_was_read(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    book, alone = tmp_path / "book.xlsx", tmp_path / "alone.xlsx"
+    cover = (("Products of spring",), [("as of March",)])
+    write_workbook(book, {"Cover": cover, "Products": (("text", "maker"), [("a pan", "x"), ("a cup", "y")])})
+    write_workbook(alone, {"Cover": cover})
+    words = ("train", "--objective", "tree-ridge", "--out", tmp_path / "run", "--data")
+    assert run(*words, book) == 2
+    read = (
+        "book.xlsx' (its sheet 'Cover'; --table.sheet NAME reads another: 'Products') has no column of images"
+    )
+    assert read in capfd.readouterr().err
+    assert run(*words, book, "--table.sheet", "Products") == 2
+    assert "book.xlsx' (its sheet 'Products') has no column for labels" in capfd.readouterr().err
+    assert run(*words, book, "--table.sheet", "Products", "--table.label_columns", "kind") == 2
+    assert "(its sheet 'Products') has no column 'kind'" in capfd.readouterr().err
+    assert run(*words, alone) == 2
+    assert "alone.xlsx' has no column of images" in capfd.readouterr().err
+
+
+def test_a_taxonomy_is_read_from_a_sheet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The setting that the note on the sheets names is one of the command; what is printed can be run."""
+    monkeypatch.chdir(tmp_path)
+    rows = [("a pan", "Home", "pans"), ("a pot", "HOME", "pans"), ("a hoe", "Yard", "hoes")] * 2
+    sheets = {"Cover": (("Products",), [("March",)]), "List": (("text", "group", "label"), rows)}
+    write_workbook(Path("book.xlsx"), sheets)
+    columns = ("--column", "group", "--column", "label")
+    for action in ("show", "check"):
+        assert run("taxonomy", action, "book.xlsx", "--table.sheet", "List", *columns) == 0
+        assert "HOME" in capfd.readouterr().out
+    sheet = ("--table.sheet", "List")
+    assert run("taxonomy", "review", "book.xlsx", *sheet, *columns, "--out", "changes.yaml") == 0
+    lines = [shlex.split(line) for line in capfd.readouterr().out.splitlines() if "labeltree" in line]
+    assert [line[-2:] for line in (lines[0], lines[-1])] == [[*sheet], [*sheet]]
+    assert run(*lines[0][1:]) == 0
+    assert Taxonomy.from_file("OLD.json").num_nodes == 7
+    capfd.readouterr()
+    for words, why in (
+        (("book.xlsx", "--table.gaps", "error"), "names gaps; of a taxonomy it names the sheet alone"),
+        (("OLD.json", *sheet), "'OLD.json' is no workbook (.xlsx)"),
+        (("book.xlsx", "--table.sheet", "Lst"), "no sheet 'Lst', but 'Cover', 'List'"),
+    ):
+        assert run("taxonomy", "show", *words) == 2
+        assert why in capfd.readouterr().err
 
 
 def test_the_only_sheet_is_read_whatever_its_name(tmp_path: Path) -> None:

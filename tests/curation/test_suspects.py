@@ -164,6 +164,9 @@ def test_cleanlab_as_an_oracle() -> None:
     assert contradicted.count is not None
     assert 2 <= contradicted.count <= 12  # 6 of 120 are wrong
     assert "no estimate" in contradicted.sentence()
+    more = contradicted.sentence(contradicted.samples + 2)
+    assert f"(2 of the {contradicted.samples + 2} are not counted here, as other labels divide them" in more
+    assert "not counted here" not in contradicted.sentence(contradicted.samples)
 
 
 def test_no_count_where_the_classifier_is_mostly_wrong() -> None:

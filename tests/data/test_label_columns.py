@@ -196,6 +196,41 @@ def test_without_a_usual_name_the_columns_that_nest_are_proposed(tmp_path: Path)
         open_source(write(tmp_path, columns))
 
 
+def test_a_level_with_other_spellings_is_proposed(tmp_path: Path) -> None:
+    """One row in 20 of the middle level is in capitals: it is proposed, with the setting that reads it."""
+    columns = {k: v for k, v in shop().items() if k in ("text", "department", "subcategory")}
+    columns["shelf"] = [f"c{n // 3 % 6}".upper() if n % 20 == 0 else f"c{n // 3 % 6}" for n in range(144)]
+    file = write(tmp_path, columns)
+    setting = '--table.label_columns \'["department", "shelf", "subcategory"]\' --table.names plain'
+    with pytest.raises(DataError) as refused:
+        open_source(file)
+    assert f"nest, but for case and blanks: if they are the labels, set {setting}" in str(refused.value)
+    source = open_source(file, label_columns=["department", "shelf", "subcategory"], names="plain")
+    assert source.taxonomy.depth.bincount().tolist() == [1, 2, 6, 12]
+
+
+def test_a_level_with_a_few_wrong_rows_is_named(tmp_path: Path) -> None:
+    columns = {k: v for k, v in shop().items() if k in ("text", "department", "subcategory")}
+    columns["shelf"] = [f"c{n // 3 % 6}" for n in range(144)]
+    columns["shelf"][4] = "c3"  # of s1, whose others are in c1
+    setting = '--table.label_columns \'["department", "shelf", "subcategory"]\''
+    with pytest.raises(DataError) as refused:
+        open_source(write(tmp_path, columns))
+    assert "'shelf' would be a level with 'department' and 'subcategory' but for 1 row: line 6" in str(
+        refused.value
+    )
+    assert setting in str(refused.value)
+
+
+def test_of_two_levels_one_with_a_few_wrong_rows_is_named(tmp_path: Path) -> None:
+    columns = {k: v for k, v in shop().items() if k in ("text", "department", "subcategory")}
+    columns["department"][4] = "d0"
+    with pytest.raises(DataError) as refused:
+        open_source(write(tmp_path, columns))
+    assert " would be a level with " in str(refused.value)
+    assert '--table.label_columns \'["department", "subcategory"]\'' in str(refused.value)
+
+
 def test_other_texts_are_mentioned(tmp_path: Path) -> None:
     columns = shop() | {"Description": ["x"] * 144}
     source = open_source(write(tmp_path, columns))

@@ -286,6 +286,21 @@ def test_exported_folder_works_as_the_run(
     assert "answers for other samples only" in capsys.readouterr().err
 
 
+def test_an_export_that_cannot_tell_unknown_samples_says_so(
+    run: Path, exported: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it says of a sample is what `predict` does with it: there is no column `unknown`."""
+    said = "cannot tell samples of unknown classes, as the run can"
+    lt.export(run, tmp_path / "bare", formats=["safetensors"])
+    assert said in caplog.text
+    assert lt.load(tmp_path / "bare").decider.novelty is None
+    caplog.clear()
+    lt.export(run, tmp_path / "whole", formats=["safetensors"], with_reference=True)
+    assert lt.load(tmp_path / "whole").decider.novelty is not None
+    lt.export(exported, tmp_path / "again", formats=["safetensors"])
+    assert said not in caplog.text, "nor can the model that is exported"
+
+
 def test_program_of_torch(run: Path, exported: Path) -> None:
     program = torch.export.load(exported / "model.pt2").module()
     pixels = torch.randint(0, 256, (5, 3, 28, 28), dtype=torch.uint8, generator=torch.manual_seed(0))

@@ -14,6 +14,7 @@ from report_inputs import SMALL, large_result, random_table
 from torch import Tensor
 
 from axe import CHROMIUM, SIZES, faults, read_axe
+from labeltree import report
 from labeltree.evaluation import ProtocolResult, compare, evaluate
 from labeltree.index import Hits
 from labeltree.index.search_results import Answer
@@ -21,6 +22,7 @@ from labeltree.report import comparison_page, render_report
 from labeltree.report.charts.interval_chart import IntervalDot, IntervalRow, interval_chart
 from labeltree.report.pages.document import Cell, Figure, Fold, Heading, Notes, Table, Text, to_html
 from labeltree.report.pages.search_page import search_page
+from labeltree.report.wording import percent
 from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow
@@ -296,6 +298,17 @@ def test_what_the_tree_says_is_what_the_result_says(show: Any, small: Path) -> N
 
 def words(text: str) -> str:
     return "".join(text.split())
+
+
+def test_shares_are_rounded_as_in_the_page_without_scripts(show: Any, small: Path) -> None:
+    """2 of 16 were 13 % in the drawn tree, and 12 % in the one that is shown without JavaScript."""
+    script = (Path(report.__file__).parent / "templates" / "report.js").read_text("utf-8")
+    code = script[script.index("const fixed = ") : script.index("const count = ")]
+    pairs = [(part, total) for total in range(1, 65) for part in range(total + 1)]
+    drawn = show(small).evaluate(
+        f"(pairs) => {{ {code}; return pairs.map(([a, b]) => [percent(a / b, 0), percent(a / b)]); }}", pairs
+    )
+    assert drawn == [[percent(part / total, 0), percent(part / total)] for part, total in pairs]
 
 
 def test_ten_thousand_classes_stay_quick_to_draw(show: Any, large: Path) -> None:

@@ -155,10 +155,19 @@ def test_what_few_groups_cannot_promise_is_left_out(tmp_path: Path) -> None:
 
 
 def test_samples_of_training_are_told(home: Path) -> None:
-    found = lt.evaluate(home / "run", data=home / "own.csv", resamples=0).result
+    done = lt.evaluate(home / "run", data=home / "own.csv", resamples=0)
+    found = done.result
+    assert done.verdict[1] == found.reservations[0]
+    page = Page((home / "run" / "elsewhere-own" / "report.html").read_text("utf-8")).text
+    assert found.reservations[0] in page
+    assert lt.evaluate(home / "run", data=home / "new.csv", resamples=0).result.reservations == []
     assert any("are also training or validation samples of the run" in each for each in found.cautions)
     source = load_run(home / "run").source
     assert source.groups is not None
+    known = sum(split != "test" for split in np.asarray(source.split).tolist())
+    (said,) = found.reservations
+    assert said.startswith(f"The model knows {known} of these samples from its training or validation: the n")
+    assert lt.evaluation.EvaluationResult.from_dict(found.to_dict()).reservations == [said]
     new = len(source.groups[torch.from_numpy(np.asarray(source.split) == "test")].unique())
     tested = [re.findall(r"these (\d+) groups", each) for each in found.cautions]
     assert [str(new)] in tested, "the known ones are like the known ones"

@@ -85,7 +85,7 @@ def test_methods_are_compared_on_the_same_samples_or_by_their_own_intervals() ->
         for one in (good, elsewhere)
     )
     assert "points more, so better than this model [" in same
-    assert "intervals of what the model has more, on the same images" in same
+    assert "The brackets say how many points the model is ahead on the same images" in same
     assert "points more, so better than this model" in others
     assert "[" not in others
     assert "as many" in " ".join(

@@ -1,6 +1,7 @@
 """What a review of a taxonomy finds, and that its proposals can be carried out together."""
 
 import random
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labeltree.api.retraining import training_command
 from labeltree.cli.main import main
 from labeltree.data import open_source
 from labeltree.data.names.cleaning import Cleaner
@@ -256,3 +258,66 @@ def test_training_points_to_the_review(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["train", *words, "--out", str(tmp_path / "run")]) == 0
     assert "'bird/blue-tit' and 'Blue Tit'; 'labeltree taxonomy review " in capsys.readouterr().out
     assert main(["taxonomy", "review", str(tmp_path / "run")]) == 0
+    assert "--table.names" not in capsys.readouterr().out, "the names differ in more than case"
+
+
+def test_the_note_names_the_setting_that_reads_cases_as_one() -> None:
+    tree = Taxonomy.from_paths(["a/Robin", "a/ROBIN", "b/Blue Tit", "b/blue tit"])
+    hint = review_hint(tree, "run", str.casefold)
+    assert hint is not None
+    assert "; they differ only in case or blanks, which --table.names plain reads as one; 'labeltree" in hint
+    some = review_hint(
+        Taxonomy.from_paths(["a/Robin", "a/ROBIN", "b/Blue Tit", "b/blue-tit"]), "run", str.casefold
+    )
+    assert some is not None
+    assert "; one of them differs only in case or blanks, which --table.names plain" in some
+    assert "--table.names" not in (review_hint(tree, "run") or "")
+
+
+def test_a_way_from_the_note_to_a_new_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every command that is printed is run as it is printed."""
+    monkeypatch.chdir(tmp_path)
+    labels = ["bird;Tit", "BIRD;Tit", "bird;TIT", "fish;pike"] * 12
+    rows = [f"{n % 4 + n / 99};{n % 4 - n / 99};{label}" for n, label in enumerate(labels)]
+    Path("vectors.csv").write_text("\n".join(["f0;f1;group;kind", *rows]))
+    columns = ["--table.label_columns", '["group", "kind"]']
+    words = ["train", "--data", "vectors.csv", *columns, "--objective", "tree-ridge"]
+    assert main([*words, "--out", "run"]) == 0
+    said = capsys.readouterr().out
+    assert "only in case or blanks, which --table.names plain reads as one" in said
+
+    assert main(["taxonomy", "review", "run", "--out", "duplicates.yaml"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("labeltree ")]
+    assert [command[:2] for command in commands] == [
+        ["train", "--config"],
+        ["taxonomy", "apply"],
+        ["train", "--config"],
+    ]
+    plain, apply, mapped = commands
+    mapping = Path("duplicates.yaml")
+    mapping.write_text(mapping.read_text().replace("# - {", "- {"))
+    assert main([*plain[:-1], "plain"]) == 0
+    assert main(apply) == 0
+    assert f"next: labeltree {shlex.join(mapped)}" in capsys.readouterr().out
+    assert main([*mapped[:-1], "mapped"]) == 0
+    for run in ("plain", "mapped"):
+        assert len(Taxonomy.from_file(f"{run}/taxonomy.json").leaves) == 2
+    capsys.readouterr()
+
+    assert main([*words, "--taxonomy", "NEW.json", "--out", "refused"]) == 2
+    said = capsys.readouterr().err
+    assert "differ from names of the taxonomy only in case or blanks: set --table.names plain" in said
+    assert "name the file of the changes with --mapping" in said
+    assert main([*words, "--taxonomy", "NEW.json", "--table.names", "plain", "--out", "known"]) == 0
+
+
+def test_commands_for_other_data_than_those_of_a_run() -> None:
+    assert (
+        training_command("old.yaml", "changes.yaml", "new.json")
+        == "labeltree train --data DATA --taxonomy new.json --mapping changes.yaml"
+    )
+    table = training_command("a b.csv", "c.yaml", "new.json", "a b.csv", ["x", "y"])
+    assert shlex.split(table)[3:6] == ["a b.csv", "--table.label_columns", '["x", "y"]']

@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,22 @@ def test_a_command_finds_suspects_and_an_evaluation_uses_the_decisions(
         assert f"Of {total} test labels, 3 were corrected (3 removed). Only labels that somebody" in text
         assert "the corrections flatter it" in text
         assert re.search(r"top1 \d\.\d{4} with, (\d\.\d{4}) without; hierarchical f1", text)
+
+
+def test_other_data_of_a_corrected_run_are_told_to_be_uncorrected(
+    recipe_of: Callable[..., Recipe], tmp_path: Path
+) -> None:
+    recipe = recipe_of(epochs=1)
+    source = open_recipe_source(recipe)
+    table = tmp_path / "decided.csv"
+    label = str(source.taxonomy.decode(source.nodes)[0])
+    Corrections((Correction(source.sample_names()[0], label, "remove"),)).save(table)
+    run = train(replace(recipe, corrections=str(table)), tmp_path / "run", progress_bar=False)
+    done = lt.evaluate(run.path, data=recipe.data, resamples=0)
+    assert "of these samples from its training or validation" in done.verdict[1]
+    assert done.verdict[2].startswith(
+        "It was trained with corrected labels; the labels measured on are as they"
+    )
 
 
 def test_corrections_go_on_from_round_to_round(

@@ -174,11 +174,13 @@ def convert_taxonomy(options: ConvertOptions) -> AnyTaxonomy:
         TaxonomyError: If it cannot be read, or the file to write cannot hold it.
     """
     from labeltree.taxonomy.forms import read_form
+    from labeltree.workbooks import choose_sheet
 
-    if options.form is None:
-        taxonomy = open_labels(options.taxonomy, options.names, options.synonyms, options.column)[0]
-    else:
-        taxonomy = read_form(options.taxonomy, options.form, **options.form_settings)
+    with choose_sheet((options.table or {}).get("sheet")):
+        if options.form is None:
+            taxonomy = open_labels(options.taxonomy, options.names, options.synonyms, options.column)[0]
+        else:
+            taxonomy = read_form(options.taxonomy, options.form, **options.form_settings)
     if options.release is not None:
         taxonomy = taxonomy.with_release(options.release)
     taxonomy.save(options.out)

@@ -223,8 +223,10 @@ def review_taxonomy(options: ReviewOptions) -> ReviewedTaxonomy:
     from labeltree.data.names.cleaning import Cleaner
     from labeltree.taxonomy.review_names import review
     from labeltree.taxonomy.versions.mapping_file import write_mapping
+    from labeltree.workbooks import choose_sheet
 
-    taxonomy, labels = open_labels(options.taxonomy, column=options.column)
+    with choose_sheet((options.table or {}).get("sheet")):
+        taxonomy, labels = open_labels(options.taxonomy, column=options.column)
     tree = as_tree(options.taxonomy, taxonomy)
     if options.out is not None:
         check_unedited(options.out, tree, replace=options.replace)

@@ -34,14 +34,22 @@ class Contradicted:
     agreement: float
     reason: str = ""
 
-    def sentence(self) -> str:
-        """For people: the count and what it is worth, or why there is none."""
+    def sentence(self, judged: int | None = None) -> str:
+        """For people: the count and what it is worth, or why there is none.
+
+        Args:
+            judged: Number of labels that were looked at; why there are fewer here is said. None = as many.
+        """
         if self.count is None:
             return f"how many labels are wrong in all cannot be said: {self.reason}"
+        judged = self.samples if judged is None else judged
+        coarse = judged - self.samples
+        are = f"{coarse:,} of the {judged:,} {'is' if coarse == 1 else 'are'}"
+        but = f" ({are} not counted here, as other labels divide {'it' if coarse == 1 else 'them'} further)"
         return (
             f"classifier and neighbours confidently agree on another class for {self.count:,} of "
-            f"{self.samples:,} labels; that is no estimate of how many are wrong (in our trials 0.9 to 1.9 "
-            "times as many as were planted)"
+            f"{self.samples:,} labels{but if coarse > 0 else ''}; that is no estimate of how many are "
+            "wrong (in our trials 0.9 to 1.9 times as many as were planted)"
         )
 
 

@@ -176,7 +176,7 @@ class Suspects:
         """For people: how many there are, by kind, and how many labels are contradicted."""
         lines = [
             self._count(),
-            self.contradicted.sentence(),
+            self.contradicted.sentence(self.judged),
             *self.notes,
         ]
         return "\n".join(lines)

@@ -103,13 +103,20 @@ class DataTable:
         num_rows: Number of rows.
         whole: The Arrow table with all columns, as they stand in the file.
         notes: Sentences on how it was read, and on what was left out.
+        sheet_words: Which sheet of a workbook it is, for messages; empty if that has no other.
         lists_may_be_paths: Whether a list may be a path of names, as in JSON, rather than several labels.
     """
 
     def __init__(
-        self, path: Path, table: pa.Table, notes: Sequence[str] = (), numbers: RowNumbers | None = None
+        self,
+        path: Path,
+        table: pa.Table,
+        notes: Sequence[str] = (),
+        numbers: RowNumbers | None = None,
+        sheet_words: str = "",
     ) -> None:
         self.path = path
+        self.sheet_words = sheet_words
         self.whole = table
         self._numbers = numbers
         names = [name.strip() for name in table.column_names]
@@ -134,7 +141,7 @@ class DataTable:
         return ""
 
     def __str__(self) -> str:
-        return f"the table '{self.path}'"
+        return f"the table '{self.path}'{self.sheet_words}"
 
     @classmethod
     def read(cls, path: Path, encoding: str | None = None, sheet: str | None = None) -> DataTable:
@@ -156,7 +163,8 @@ class DataTable:
         with _reading(path):
             if kind in SHEETS:
                 cells = read_sheet(path, sheet)
-                return cls(path, cells.as_texts(), cells.notes, RowNumbers(cells.numbers, is_sheet=True))
+                numbers = RowNumbers(cells.numbers, is_sheet=True)
+                return cls(path, cells.as_texts(), cells.notes, numbers, cells.words)
             if kind in RECORDS:
                 records, lines = read_records(path, kind, encoding)
                 table = cls(path, records, numbers=None if lines is None else RowNumbers(lines))
@@ -343,7 +351,7 @@ class DataTable:
 
     def replace_columns(self, table: pa.Table) -> DataTable:
         """The table with other columns."""
-        other = DataTable(self.path, table, self.notes, self._numbers)
+        other = DataTable(self.path, table, self.notes, self._numbers, self.sheet_words)
         other.lists_may_be_paths = self.lists_may_be_paths
         return other
 

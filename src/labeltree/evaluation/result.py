@@ -357,6 +357,7 @@ class EvaluationResult:
         notes: Sentences on the representations and samples used and on those left out.
         cautions: The notes that must be shown with the main numbers: on undefined ones, on those from very
             few samples, and on the retrieval search.
+        reservations: What must be said next to the first number, such as that the model knows the samples.
         search: How retrieval searched: `searched` is `queries` (among each other) or `train`;
             `own_group` of the query is `left out`, `counted` or `no groups`. Empty in older results.
         settings: The settings used.
@@ -375,6 +376,7 @@ class EvaluationResult:
     counts: dict[str, int]
     notes: list[str]
     cautions: list[str] = field(default_factory=list)
+    reservations: list[str] = field(default_factory=list)
     search: dict[str, str] = field(default_factory=dict)
     settings: EvaluationSettings = field(default_factory=EvaluationSettings)
     taxonomy_changes: dict[str, dict[str, int]] = field(default_factory=dict)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
+from labeltree.file_kinds import SHEETS
 from labeltree.options.choices import Form, Linkage, NameReading, ProjectionRule, SuspectKind
 from labeltree.options.schema import Option, Options, Place
 from labeltree.options.shared import NO_TABLE, OfSplit, TableSettings
+from labeltree.text_files import split_packed
 
 __all__ = [
     "ApplyOptions",
@@ -52,6 +54,15 @@ Synonyms = Annotated[str | None, _SYNONYMS]
 VersionSynonyms = Annotated[Path | None, _SYNONYMS]
 Old = Annotated[str, Option(f"the old version: {ANY}", metavar="OLD", positional=True)]
 New = Annotated[str, Option("the new version", metavar="NEW", positional=True)]
+SheetOfTaxonomy = Annotated[
+    Mapping[str, Any] | None,
+    Option(
+        "of a workbook: sheet (default: the first that is not empty)",
+        "`{'sheet': 'Products'}`",
+        flag="--table.SETTING",
+        metavar="V",
+    ),
+]
 Replace = Annotated[bool, Option("overwrite the file even if a person has edited it")]
 LabelledTable = Annotated[
     str,
@@ -76,6 +87,10 @@ class ShowOptions(Options):
     column: Columns = None
     names: Names = None
     synonyms: Synonyms = None
+    table: SheetOfTaxonomy = None
+
+    def check(self) -> None:
+        _check_sheet(self, self.taxonomy, self.table)
 
 
 @dataclass(frozen=True)
@@ -88,6 +103,10 @@ class CheckOptions(Options):
     column: Columns = None
     names: Names = None
     synonyms: Synonyms = None
+    table: SheetOfTaxonomy = None
+
+    def check(self) -> None:
+        _check_sheet(self, self.taxonomy, self.table)
 
 
 _OF_FORM = ("levels", "describe", "separator", "column", "descriptions", "child", "parent")
@@ -142,8 +161,10 @@ class ConvertOptions(Options):
     parent: Annotated[str | None, Option("edges: the column of its parent", metavar="COLUMN")] = None
     names: Names = None
     synonyms: Synonyms = None
+    table: SheetOfTaxonomy = None
 
     def check(self) -> None:
+        _check_sheet(self, self.taxonomy, self.table)
         if self.release is not None and not self.out.casefold().endswith(".json"):
             raise self.refusal(
                 f"only a .json file keeps a release, not '{self.out}'; name a file that ends in .json"
@@ -353,7 +374,19 @@ class ReviewOptions(Options):
     taxonomy: Annotated[str, Option(ANY, metavar="TAXONOMY", positional=True)]
     _: KW_ONLY
     column: Columns = None
+    table: SheetOfTaxonomy = None
     data: Annotated[str | None, Option("labelled data, whose samples are counted", metavar="DATA")] = None
     scientific: Annotated[bool, Option("compare scientific names without authorship")] = False
     out: Annotated[Path | None, Option("write the proposals, such as changes.yaml", metavar="FILE")] = None
     replace: Replace = False
+
+    def check(self) -> None:
+        _check_sheet(self, self.taxonomy, self.table)
+
+
+def _check_sheet(options: Options, taxonomy: str, table: Mapping[str, Any] | None) -> None:
+    """Refuse settings of a table other than the sheet of a workbook."""
+    if others := sorted({*(table or ())} - {"sheet"}):
+        raise options.refusal(f"`table` names {', '.join(others)}; of a taxonomy it names the sheet alone")
+    if table and split_packed(Path(taxonomy))[0] not in SHEETS:
+        raise options.refusal(f"`table` names a sheet, and '{taxonomy}' is no workbook (.xlsx); leave it out")

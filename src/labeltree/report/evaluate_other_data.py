@@ -15,6 +15,7 @@ from torch import Tensor
 from labeltree.counted_nouns import say_count
 from labeltree.data import Source
 from labeltree.data.copies import join_copies
+from labeltree.data.correction_rounds import CorrectionRounds
 from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import Classifiers
 from labeltree.errors import DataError, LabeltreeError, RunError, typed
@@ -127,7 +128,11 @@ def _open_case(
             *_shared_groups(known, theirs.rows(~seen)),
             *_say_promise(result, decider, theirs, seen),
         ]
-        return replace(result.with_notes(said, data_notes(source)), cautions=[*said, *result.cautions])
+        return replace(
+            result.with_notes(said, data_notes(source)),
+            cautions=[*said, *result.cautions],
+            reservations=_say_known(run, source, taught, later),
+        )
 
     title = f"{data.stem}: {name}, trained on {Path(run.recipe.data).stem}"
     if run.change is not None:
@@ -365,6 +370,35 @@ def _shared_groups(known: EmbeddingTable, theirs: EmbeddingTable) -> list[str]:
         f"({some(shared.tolist(), 3)}): if they are the same, such as the same patients, numbers on them are "
         "too good. Leave them out."
     ]
+
+
+def _say_known(
+    run: TrainedRun, source: Source, taught: np.ndarray[Any, Any], later: np.ndarray[Any, Any]
+) -> list[str]:
+    """What the first number needs beside it: samples that the run knows, and labels that it knows otherwise.
+
+    Args:
+        run: The run.
+        source: The samples that are measured.
+        taught: `(n,)` which are of training or validation, see `seen_in_training`.
+        later: `(n,)` which are otherwise known, see `seen_since_training`.
+    """
+    measured = (source.nodes >= 0).numpy()
+    said = []
+    for count, where in (
+        (int((taught & measured).sum()), "its training or validation"),
+        (int((later & ~taught & measured).sum()), "later calibration or extension"),
+    ):
+        if count:
+            all_of = "all" if count == measured.sum() else f"{count:,}"
+            said.append(f"The model knows {all_of} of these samples from {where}: the number is too good.")
+    own = CorrectionRounds.load(run.folder.correction_files)
+    if taught.any() and any(table.entries for table in own.tables):
+        said.append(
+            "It was trained with corrected labels; the labels measured on are as they stand in "
+            f"'{source.name}', without the corrections."
+        )
+    return said
 
 
 def _seen_before(taught: int, later: int) -> list[str]:

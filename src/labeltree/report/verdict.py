@@ -23,7 +23,7 @@ _FREQUENT = 0.1  # a pair with so much of the mistakes is named, else the branch
 def evaluation_verdict(
     result: EvaluationResult, samples: str = "samples", differences: Differences | None = None
 ) -> list[str]:
-    """How good the answers are, what training added, and where the mistakes lie, a sentence each.
+    """How good the answers are, with reservations, what training added, where mistakes lie, in sentences.
 
     Args:
         result: The result.
@@ -40,7 +40,8 @@ def evaluation_verdict(
         f"Of {say_count(count, f'test {one}')}, {percent(top1)} get{'s' * (count == 1)} exactly the right "
         f"class ({_how_sure(result, count)}).{few}"
     )
-    return [good, *filter(None, [added_by_training(result, differences, shares=False), _mistakes(result)])]
+    further = [added_by_training(result, differences, shares=False), _mistakes(result)]
+    return [good, *result.reservations, *filter(None, further)]
 
 
 def _how_sure(result: EvaluationResult, count: int) -> str:

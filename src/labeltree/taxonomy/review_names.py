@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -15,7 +15,7 @@ from labeltree.taxonomy.tree import Taxonomy
 from labeltree.taxonomy.versions.change_entries import Change, Guess, Kind
 from labeltree.taxonomy.versions.near_names import near_pairs, plain_key
 
-__all__ = ["Finding", "Review", "review", "review_hint"]
+__all__ = ["Finding", "Review", "count_plain", "review", "review_hint"]
 
 Subject = Literal[
     "same name", "one letter apart", "only child", "same name elsewhere", "same children", "placeholder"
@@ -93,8 +93,10 @@ def review(
     return _compatible(tree, findings)
 
 
-def review_hint(tree: Taxonomy, place: str | os.PathLike[str]) -> str | None:
-    """A sentence that siblings are likely one class, if there are any, and how to look at all findings.
+def review_hint(
+    tree: Taxonomy, place: str | os.PathLike[str], plain: Callable[[str], str] | None = None
+) -> str | None:
+    """A sentence that siblings are likely one class, if there are any, and how to make them one.
 
     Taxonomies of more than 1,000 nodes are not looked at: that would take more time than a person waits for
     what was not asked for.
@@ -102,6 +104,8 @@ def review_hint(tree: Taxonomy, place: str | os.PathLike[str]) -> str | None:
     Args:
         tree: The taxonomy.
         place: What 'labeltree taxonomy review' reads it from.
+        plain: The key by which `--table.names plain` compares the names of these data; None: it does not
+            apply to them.
     """
     if tree.num_nodes > _HINTED:
         return None
@@ -111,9 +115,26 @@ def review_hint(tree: Taxonomy, place: str | os.PathLike[str]) -> str | None:
         return None
     pairs = [f"'{join_path(change.old)}' and '{change.new[0][-1]}'" for change in changes[:3]]
     more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
+    by_plain = 0 if plain is None else count_plain(changes, plain)
+    simply = ""
+    if by_plain:
+        which = "they differ" if by_plain == len(changes) else f"{by_plain} of them differ"
+        if by_plain == 1:
+            which = "they differ" if len(changes) == 1 else "one of them differs"
+        simply = f"{which} only in case or blanks, which --table.names plain reads as one; "
     return (
-        f"likely one class each, by their spelling: {', '.join(pairs)}{more}; 'labeltree taxonomy review "
-        f"{typed(place)} --out duplicates.yaml' proposes what to merge"
+        f"likely one class each, by their spelling: {', '.join(pairs)}{more}; {simply}'labeltree taxonomy "
+        f"review {typed(place)} --out duplicates.yaml' proposes what to merge"
+    )
+
+
+def count_plain(changes: Iterable[Change], plain: Callable[[str], str]) -> int:
+    """How many changes merge siblings whose names have the same key."""
+    return sum(
+        change.kind == "merge"
+        and change.old[:-1] == change.new[0][:-1]
+        and plain(change.old[-1]) == plain(change.new[0][-1])
+        for change in changes
     )
 
 

@@ -68,6 +68,7 @@ from labeltree.training.module import (
 )
 from labeltree.training.read_recipes import read_recipe
 from labeltree.training.recipe import Recipe
+from labeltree.training.recipe_data import plain_key_of
 from labeltree.training.records.epoch_lines import EpochLines
 from labeltree.training.records.loggers import check_logger, logger_of_run
 from labeltree.training.records.record import (
@@ -195,7 +196,7 @@ def train(
             objective = choose_objective(with_encoder(recipe, source), source)
             summary = replace(summary, notes=(f"objective: {objective}", *summary.notes))
         experiment = prepare(recipe, source)
-        if said := review_hint(source.taxonomy, folder.path):
+        if said := review_hint(source.taxonomy, folder.path, plain_key_of(recipe)):
             summary = replace(summary, notes=(*summary.notes, said))
         summary = _note_length(summary, recipe, training_size(source), experiment.batches)
         summary = _note_searched(summary, experiment)

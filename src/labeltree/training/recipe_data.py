@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 from labeltree.data import Source, hold_out_fold, ignore_cache, make_splits, open_source
 from labeltree.data.copies import keep_copies_together
 from labeltree.data.correction_rounds import CorrectionRounds
-from labeltree.errors import DataError
+from labeltree.data.names.cleaning import folded
+from labeltree.errors import DataError, TaxonomyError, UnknownLabelError, typed
+from labeltree.file_kinds import is_table_file
 from labeltree.models import encoder_modality, usual_images, usually_pretrained
 from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
+from labeltree.taxonomy import Taxonomy
 from labeltree.training.choosing.choose_encoder import AUTO_ENCODER, chosen_input
 from labeltree.training.choosing.earlier_splits import earlier_splits
 from labeltree.training.recipe import Recipe
 
-__all__ = ["open_recipe_data", "open_recipe_source", "split_by_recipe"]
+__all__ = ["open_recipe_data", "open_recipe_source", "plain_key_of", "split_by_recipe"]
 
 
 def open_recipe_source(recipe: Recipe, progress: Progress | None = None) -> Source:
@@ -52,7 +57,7 @@ def open_recipe_data(
         columns = {**columns, "text_column": list(texts)}
     known = images or _expected_images(recipe)
     left_open = recipe.encoder == AUTO_ENCODER and images is None
-    with ignore_cache(verify):
+    with ignore_cache(verify), _naming_mapping(recipe):
         source = open_source(
             recipe.data,
             data_path=recipe.data_path,
@@ -76,6 +81,35 @@ def open_recipe_data(
             f"no label of '{recipe.data}' is called {names}; leave missing_labels out, or correct it"
         )
     return keep_copies_together(source)
+
+
+def plain_key_of(recipe: Recipe) -> Callable[[str], str] | None:
+    """The key by which `--table.names plain` compares the names of a recipe's labels.
+
+    None where that setting does not apply: the data are no table, it is set, or a taxonomy says the names.
+    """
+    is_read = recipe.taxonomy is None and recipe.table.names in (None, "exact")
+    return folded if is_read and is_table_file(Path(recipe.data)) else None
+
+
+@contextmanager
+def _naming_mapping(recipe: Recipe) -> Iterator[None]:
+    """Let the error on labels that a revised taxonomy lacks name the setting that reads older labels."""
+    try:
+        yield
+    except TaxonomyError as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, UnknownLabelError):
+            cause = cause.__cause__
+        if cause is None or recipe.taxonomy is None or recipe.mapping is not None:
+            raise
+        history = Taxonomy.from_file(recipe.taxonomy).history
+        if not history or not history[-1].changes:
+            raise
+        raise TaxonomyError(
+            f"{error}. {typed(recipe.taxonomy)} was made by changes to an older version: if the labels are "
+            "of that one, name the file of the changes with --mapping"
+        ) from error
 
 
 def _expected_images(recipe: Recipe) -> ImageInput:

@@ -51,8 +51,11 @@ def run(arguments: list[str]) -> None:
 
 def _show(options: ShowOptions) -> None:
     from labeltree.api.taxonomies import open_labels
+    from labeltree.workbooks import choose_sheet
 
-    taxonomy, _ = open_labels(options.taxonomy, options.names, options.synonyms, options.column, options.form)
+    given = options.taxonomy, options.names, options.synonyms, options.column, options.form
+    with choose_sheet((options.table or {}).get("sheet")):
+        taxonomy, _ = open_labels(*given)
     if taxonomy.release is not None:
         print(f"release {taxonomy.release}")
     print(taxonomy.render(max_depth=options.depth, max_children=options.children))
@@ -60,10 +63,11 @@ def _show(options: ShowOptions) -> None:
 
 def _check(options: CheckOptions) -> None:
     from labeltree.api.taxonomies import open_labels
+    from labeltree.workbooks import choose_sheet
 
-    taxonomy, nodes = open_labels(
-        options.taxonomy, options.names, options.synonyms, options.column, options.form
-    )
+    given = options.taxonomy, options.names, options.synonyms, options.column, options.form
+    with choose_sheet((options.table or {}).get("sheet")):
+        taxonomy, nodes = open_labels(*given)
     print(repr(taxonomy))
     if taxonomy.release is not None:
         print(f"release {taxonomy.release}")

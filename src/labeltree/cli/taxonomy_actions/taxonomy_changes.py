@@ -41,10 +41,13 @@ def map_changes(options: MapOptions) -> None:
 
 def apply(options: ApplyOptions) -> None:
     """Make the new version of a taxonomy from the changes, or a table with its labels."""
+    from labeltree.api.retraining import training_command
     from labeltree.api.taxonomy_versions import apply_changes
 
     done = apply_changes(options)
     print(f"{done}: {options.out}")
+    if done.table is None:
+        print(f"next: {training_command(options.old, options.changes, options.out)}")
 
 
 def compose(options: ComposeOptions) -> None:

@@ -27,19 +27,28 @@ _SHOWN = 20  # findings of a kind
 
 def run_review(options: ReviewOptions) -> None:
     """Print what was found, and where it was written."""
+    from labeltree.api.retraining import say_plain_names, training_command
     from labeltree.api.taxonomy_versions import review_taxonomy
 
     done = review_taxonomy(options)
     _print(done.review, done.taxonomy, done.samples)
+    changes = [finding.guess.change for finding in done.review.findings]
+    if said := say_plain_names(options.taxonomy, changes):
+        print(said)
     if options.out is not None and done.review.findings:
         print(f"written as comments: {options.out}; remove the '#' of those that are right, then")
         given = options.taxonomy
+        sheet = (options.table or {}).get("sheet")
+        of_sheet = "" if sheet is None else f" --table.sheet {shlex.quote(sheet)}"
         if options.column:
             given = "OLD.json"
             form = " ".join(f"--column {shlex.quote(column)}" for column in options.column)
             form = form if len(options.column) > 1 else f"--form breadcrumbs {form}"
-            print(f"  labeltree taxonomy convert {typed(options.taxonomy)} {given} {form}")
+            print(f"  labeltree taxonomy convert {typed(options.taxonomy)} {given} {form}{of_sheet}")
         print(f"  labeltree taxonomy apply {typed(options.out)} {given} --out NEW.json")
+        data = options.data or (options.taxonomy if done.samples is not None else None)
+        command = training_command(options.taxonomy, options.out, "NEW.json", data, options.column or ())
+        print(f"  {command}{of_sheet if data == options.taxonomy else ''}")
         print("and review NEW.json: once these are carried out, there may be more to propose")
     elif done.review.findings:
         print("--out duplicates.yaml writes them down, to be accepted one by one")

@@ -16,7 +16,7 @@ from labeltree.data.tables.label_candidates import (
     label_candidates,
     longest_chain,
 )
-from labeltree.data.tables.nested_columns import find_nested, note_outlined
+from labeltree.data.tables.nested_columns import find_nested, note_outlined, propose_levels
 from labeltree.data.tables.path_columns import find_path_columns
 from labeltree.data.tables.rank_columns import find_ranks
 from labeltree.errors import DataError
@@ -172,7 +172,7 @@ def _no_label(table: DataTable, taken: Collection[str], groups: Collection[str])
         for column in label_candidates(table, taken)
         if column.is_label and not column.is_origin and not is_vernacular(column.name)
     ]
-    chain = [column.name for column in longest_chain(able)]
+    levels, nearly = propose_levels(table, able)
     flags = flag_columns(table, [name for name in table.columns if name not in taken])
     usual = usual_labels(table.columns)
     advice = (
@@ -181,8 +181,8 @@ def _no_label(table: DataTable, taken: Collection[str], groups: Collection[str])
     if (spoken_for := table.usual(usual)) is not None and spoken_for in taken:
         advice = f"'{spoken_for}' is named for something else: if it is the label, too, set "
         advice += columns_setting([spoken_for])
-    elif len(chain) > 1:
-        advice = f"{' > '.join(chain)} nest: if they are the labels, set {columns_setting(chain)}"
+    elif levels is not None:
+        advice = "; ".join([levels, *nearly])
     elif len(flags) > 1:
         advice = f"{some(flags, 3)} are 0 or 1: if each is a class, set {columns_setting(flags)}"
     elif not able and (folders := _foldered_column(table)) is not None:
@@ -191,6 +191,7 @@ def _no_label(table: DataTable, taken: Collection[str], groups: Collection[str])
         advice = f"name one as label_columns: if '{able[0].name}' is the label, set "
         advice += columns_setting([able[0].name])
         advice += f" ({some([column.name for column in able[1:]])} could be, too)" if able[1:] else ""
+        advice = "; ".join([advice, *nearly])
     elif of_groups := [c.name for c in label_candidates(table, {*table.columns} - {*groups}) if c.is_label]:
         advice = (
             f"if '{of_groups[0]}', taken as the groups, is the label, set {columns_setting(of_groups[:1])}"

@@ -292,7 +292,8 @@ class _OneLabelARow(DataTable):
     def __init__(self, table: DataTable, column: str, labels: list[str]) -> None:
         import pyarrow as pa
 
-        super().__init__(table.path, pa.table({column: pa.array(labels, pa.large_string())}))
+        arrow = pa.table({column: pa.array(labels, pa.large_string())})
+        super().__init__(table.path, arrow, sheet_words=table.sheet_words)
 
 
 class _Paths(DataTable):
@@ -302,7 +303,8 @@ class _Paths(DataTable):
         import pyarrow as pa
 
         joined = [join_path(path) or None for path in paths]
-        super().__init__(table.path, pa.table({column: pa.array(joined, pa.large_string())}))
+        arrow = pa.table({column: pa.array(joined, pa.large_string())})
+        super().__init__(table.path, arrow, sheet_words=table.sheet_words)
         self.example = example
 
 

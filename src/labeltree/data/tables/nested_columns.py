@@ -11,6 +11,7 @@ import numpy as np
 
 from labeltree.counted_nouns import say_count
 from labeltree.data.biology.rank_gaps import Gaps
+from labeltree.data.names.cleaning import folded
 from labeltree.data.table_columns import Cells, DataTable
 from labeltree.data.tables.fill_down import fill_setting, find_outlined, outlined_words, repeat_codes
 from labeltree.data.tables.label_candidates import (
@@ -30,10 +31,11 @@ from labeltree.data.tables.label_candidates import (
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.ranks import is_vernacular
 
-__all__ = ["find_nested", "note_outlined"]
+__all__ = ["find_nested", "note_outlined", "propose_levels"]
 
 _NEARLY = 0.9
 _SHOWN = 3  # rows that a note names
+_MISTAKES = 0.05  # share of the rows that may keep a column from being proposed as a level, and is told
 
 
 def find_nested(
@@ -98,6 +100,66 @@ def find_nested(
     notes += _like_groups(base, columns)
     notes += note_vernacular(table, {*taken, *names})
     return LabelColumns(names, tuple(notes))
+
+
+def propose_levels(table: DataTable, columns: list[LabelCandidate]) -> tuple[str | None, list[str]]:
+    """What to set if the columns that nest are the labels, None if none nest, and what nests nearly.
+
+    Where more of them nest if case and blanks make no difference, these are proposed, with the setting that
+    reads names so. Columns that nest but for a few rows are named, with the first of these rows.
+    """
+    chain = longest_chain(columns)
+    alike = {column.name: _without_case(column) for column in columns}
+    plain = [alike[column.name] for column in longest_chain(list(alike.values()))]
+    nest, setting = "nest", ""
+    if len(plain) > len(chain):
+        chain, nest, setting = plain, "nest, but for case and blanks", " --table.names plain"
+    names = [column.name for column in chain]
+    said = f"{' > '.join(names)} {nest}: if they are the labels, set {columns_setting(names)}{setting}"
+    nearly = _levels_but_for_rows(table, [*alike.values()], chain, setting)
+    return said if len(chain) > 1 else None, nearly
+
+
+def _without_case(column: LabelCandidate) -> LabelCandidate:
+    """A column whose spellings of a name that differ in case or blanks are the first of them."""
+    first: dict[str, int] = {}
+    texts: list[str] = []
+    codes = []
+    for text in column.texts:
+        key = folded(text)
+        if key not in first:
+            first[key] = len(texts)
+            texts.append(text)
+        codes.append(first[key])
+    return LabelCandidate(column.name, Cells(texts, np.array([*codes, -1])[column.codes]))
+
+
+def _levels_but_for_rows(
+    table: DataTable, columns: list[LabelCandidate], chain: list[LabelCandidate], setting: str
+) -> list[str]:
+    """Sentences on columns that would be further levels of a chain but for a few rows."""
+    told = []
+    names = [column.name for column in chain]
+    for column in columns:
+        if column.name in names:
+            continue
+        levels = sorted([*chain, column], key=lambda each: len(each.texts))
+        place = levels.index(column)
+        pairs = itertools.pairwise(levels[max(0, place - 1) : place + 2])
+        rows = [(c, f, _stray_rows(f, c)) for c, f in pairs]
+        if any(len(c.texts) == len(f.texts) for c, f, _ in rows):
+            continue
+        if any(len(strays) > _MISTAKES * np.count_nonzero(f.known & c.known) for c, f, strays in rows):
+            continue
+        coarser, finer, strays = max(rows, key=lambda pair: len(pair[2]))
+        if len(strays):
+            told.append(
+                f"'{column.name}' would be a level with {some(names)} but for "
+                f"{say_count(len(strays), 'row')}: {_tell_strays(table, finer, coarser, strays, 1)}; correct "
+                f"{'it' if len(strays) == 1 else 'them'}, or take the column as it is with "
+                f"{columns_setting([each.name for each in levels])}{setting}"
+            )
+    return told
 
 
 def _exceptions(coarser: LabelCandidate, finer: LabelCandidate) -> str:

@@ -15,7 +15,7 @@ from labeltree.data.names.label_names import LabelNames
 from labeltree.data.table_columns import DataTable
 from labeltree.data.tables.fill_down import fill_setting, find_outlined, outlined_words
 from labeltree.data.unused_rows import UnusedRows
-from labeltree.errors import DataError, TaxonomyError
+from labeltree.errors import DataError, TaxonomyError, UnknownLabelError
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, spaced_path, sure_breadcrumbs
@@ -136,7 +136,10 @@ def label_nodes(
             taxonomy = Taxonomy.from_paths(dict.fromkeys(label for label in labels if label))
         nodes = taxonomy.encode(labels)
     except TaxonomyError as error:
-        raise TaxonomyError(f"{table}, {' and '.join(columns)}: {error}") from error
+        simply = ""
+        if taxonomy is not None and isinstance(error, UnknownLabelError):
+            simply = _say_plain(error, taxonomy, columns, names)
+        raise TaxonomyError(f"{table}, {' and '.join(columns)}: {error}{simply}") from error
     notes = (*notes, *note_other_form(labels, nodes.tolist(), taxonomy))
     reasons = {
         place: why for place, label in enumerate(labels) if label and (why := taxonomy.why_coarser(label))
@@ -147,6 +150,21 @@ def label_nodes(
     unlabelled = unlabelled[~np.isin(unlabelled, unused.rows)]
     unused += UnusedRows.because(unlabelled, columns, "it has no label")
     return TableLabels(taxonomy, nodes, notes, unused)
+
+
+def _say_plain(
+    error: UnknownLabelError, taxonomy: Taxonomy, columns: Sequence[str], names: LabelNames | None
+) -> str:
+    """What an error on unknown labels says of `--table.names plain`, if it reads all of them."""
+    if names is not None and names.names != "exact":
+        return ""
+    ranks = columns if len(columns) > 1 else None
+    read = LabelNames("plain").read(error.paths, [1] * len(error.paths), ranks, taxonomy, whole=False).labels
+    paths = [join_path([name for name in label if name is not None]) for label in read]
+    if not all(path and len(taxonomy.candidates(path)) == 1 for path in paths):
+        return ""
+    which = "it differs from a name" if len(read) == 1 else "they differ from names"
+    return f". {which[0].upper()}{which[1:]} of the taxonomy only in case or blanks: set --table.names plain"
 
 
 def _strip_bytes(labels: list[Any]) -> list[Any] | None:

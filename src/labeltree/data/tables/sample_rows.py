@@ -98,7 +98,7 @@ class _FirstRows(DataTable):
     """The first row of each sample, named as in the whole table."""
 
     def __init__(self, table: DataTable, first: Array) -> None:
-        super().__init__(table.path, table.take(first))
+        super().__init__(table.path, table.take(first), sheet_words=table.sheet_words)
         self._of = (table, first)
 
     @property

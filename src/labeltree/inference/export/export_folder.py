@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from labeltree.runs.run_folder import plain_json
 
 __all__ = ["FORMATS", "check_target", "export_model", "is_exported"]
 
+_log = logging.getLogger("labeltree.inference")
 FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 
 
@@ -81,6 +83,11 @@ def export_model(
         _write(folder / CONFIG, config)
         (folder / "README.md").write_text(
             model_card(facts, config, name or target.resolve().name, formats), "utf-8"
+        )
+    if not with_reference and decider.novelty is not None:
+        _log.warning(
+            "the exported model cannot tell samples of unknown classes, as the run can: it names them like "
+            "known ones. With --with-reference (embeddings of samples, without names) it can, in labeltree"
         )
     return target
 

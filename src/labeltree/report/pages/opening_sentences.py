@@ -74,8 +74,8 @@ def further_sentences(
     if others:
         level = percent(result.settings.confidence, 0)
         bounds = (
-            f" In brackets: {level} intervals of what the model has more, on the same {samples}; a test, "
-            "corrected for all of them, says what may be chance."
+            f" The brackets say how many points the model is ahead on the same {samples} ({level} interval). "
+            "Whether a difference may be chance is said by a test, corrected for the number of comparisons."
             if any("[" in other for other in others)
             else ""
         )

@@ -6,7 +6,12 @@
     if (text !== undefined) element.textContent = text;
     return element;
   };
-  const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)}\u202f%`;
+  // Like Python, which writes a half with an even last digit: 12.5 is 12, where toFixed has 13.
+  const fixed = (value, digits) => {
+    const up = value.toFixed(digits), half = (value * 2 ** (digits + 1)) % 2 === 1;
+    return half && up.at(-1) % 2 ? (value - 0.5 / 10 ** digits).toFixed(digits) : up;
+  };
+  const percent = (share, digits = 1) => `${fixed(100 * share, digits)}\u202f%`;
   const count = (value) => value.toLocaleString("en");
   const steps = (value) => `${value} ${value === 1 ? "step" : "steps"}`;
   const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
@@ -172,7 +177,7 @@
       const inside = node.i ? node.stayed : node.samples - node.wrong;
       drawn.append(who, cell("n", count(node.samples)),
         cell("n", `${percent(inside / node.samples)}${node.samples < data.few ? "†" : ""}`), cell("", bar(node)),
-        cell("n", node.wrong ? node.severity.toFixed(1) : "–"),
+        cell("n", node.wrong ? fixed(node.severity, 1) : "–"),
         cell("taken", node.taken ? node.taken[0] : ""),
         cell("n here", node.children.length > 1 ? part(node.here, nodes[0].wrong) : ""));
       return drawn;
@@ -186,7 +191,7 @@
       const inner = node.children.length > 0;
       if (inner && node.i) words.push(`${percent(node.stayed / node.samples)} stayed within the branch`);
       words.push(`${percent(1 - node.wrong / node.samples)} got exactly the right class`);
-      if (node.wrong) words.push(node.wrong === 1 ? `its mistake is ${node.severity} ${node.severity === 1 ? "step" : "steps"} off` : `its ${count(node.wrong)} mistakes are ${node.severity.toFixed(2)} steps off on average`);
+      if (node.wrong) words.push(node.wrong === 1 ? `its mistake is ${node.severity} ${node.severity === 1 ? "step" : "steps"} off` : `its ${count(node.wrong)} mistakes are ${fixed(node.severity, 2)} steps off on average`);
       if (inner && node.here) words.push(`${count(node.here)} ${node.here === 1 ? "mistake was" : "mistakes were"} made at this branch`);
       if (node.taken) words.push(`most often taken for ${node.taken[0]} (${count(node.taken[1])}×)`);
       detail.replaceChildren(make("strong", "", node.i ? path : node.name), ` ${words.join("; ")}.`);
