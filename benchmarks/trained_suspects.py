@@ -1,7 +1,7 @@
 """Planted label errors in texts whose encoder was trained on them: which space should judge the labels?
 
     python benchmarks/trained_suspects.py --clones FOLDER   all cells, hours on one core; resumable
-    python benchmarks/trained_suspects.py --table           the table of the cells measured so far
+    python benchmarks/trained_suspects.py --table           only the table of the cells measured so far
 
 Four sets of short texts, 525 to 600 of each: TREC's questions and CLINC's requests (FOLDER holds the clones
 `questions` and `intents` that docs/confirmation.md names), descriptions of Debian packages, and definitions
@@ -90,7 +90,7 @@ def measure(name: str, rate: float, how: str, seed: int, clones: Path) -> dict[s
     nodes = torch.tensor([tree.find(join_path(path)) for _, path in rows])
     labels, wrong = planted(nodes, tree, rate, how, seed)
     with tempfile.TemporaryDirectory() as place:
-        data = Path(place) / f"{name}_{rate}_{how}_{seed}_small-text.csv"
+        data = Path(place) / f"{name}_{rate}_{how}_{seed}.csv"
         with data.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["text", "label"])
@@ -107,7 +107,7 @@ def judge(samples: JudgedSamples, wrong: Tensor) -> dict[str, Any]:
     chosen = find_table_suspects(samples, options)
     by_space = {
         "encoder": find_table_suspects(samples.table, options),
-        **{space: find_table_suspects(table, options) for space, table in samples.unlearned.items()},
+        **{space: find_table_suspects(table, options) for space, table in samples.label_free.items()},
         "chosen": chosen,
     }
     told = {way: figures(suspected, wrong, samples.table.split) for way, suspected in by_space.items()}
@@ -191,4 +191,4 @@ if __name__ == "__main__":
         if chosen_options.clones is None:
             parser.error("--clones names the folder of the clones")
         run(chosen_options.clones)
-    write(tables(), "trained_suspects", "full")
+    write(tables(), "trained_suspects", "full", {"clones": "FOLDER"})

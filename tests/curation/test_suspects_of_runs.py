@@ -102,7 +102,7 @@ def memorised(noise: float) -> JudgedSamples:
     table = EmbeddingTable(seen, nodes, split=split, features=seen, taxonomy=tree, learned_features=True)
     table = replace(table, ids=np.array([f"sample {row}" for row in range(96)]))
     spaces = {"raw": replace(table, embeddings=raw, features=raw)}
-    return replace(JudgedSamples.of(table), unlearned=spaces, names={"raw": "the raw words"})
+    return replace(JudgedSamples.of(table), label_free=spaces, names={"raw": "the raw words"})
 
 
 def test_where_the_encoder_has_memorised_wrong_labels_the_raw_samples_judge() -> None:
@@ -121,8 +121,8 @@ def test_an_encoder_that_fits_more_of_the_labels_held_out_judges_itself() -> Non
     samples = memorised(noise=0.1)
     swapped = replace(
         samples,
-        table=replace(samples.unlearned["raw"], learned_features=True),
-        unlearned={"raw": samples.table},
+        table=replace(samples.label_free["raw"], learned_features=True),
+        label_free={"raw": samples.table},
     )
     suspected = find_table_suspects(swapped, SuspectsOptions("run"))
     assert suspected.space == "embeddings"
@@ -148,7 +148,7 @@ def test_texts_of_a_run_that_trained_its_encoder_are_judged_by_their_words(tmp_p
     run = lt.train(tmp_path / "products.csv", "ce", out=tmp_path / "run", progress_bar=False, **settings).path
     judged = open_judged(run)
     assert dict(judged.names)["raw"] == "the raw words"
-    assert list(judged.unlearned) == ["raw"]
+    assert list(judged.label_free) == ["raw"]
     suspected = lt.suspects(run)
     assert suspected.space == "raw"
     assert [one.text for one in suspected.found] == ["cold tea with milk"]
@@ -156,7 +156,7 @@ def test_texts_of_a_run_that_trained_its_encoder_are_judged_by_their_words(tmp_p
         index = lt.make_index(run, out=tmp_path / "index")
         assert lt.suspects(index.where).scores.equal(suspected.scores)
         index.add(IndexRows(["elsewhere"], torch.ones(1, index.settings.dim).numpy(), None))
-        assert not open_judged(index.where).unlearned
+        assert not open_judged(index.where).label_free
 
 
 @pytest.mark.usefixtures("few_words")

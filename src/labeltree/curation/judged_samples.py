@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal, get_args
 
 import torch
 
@@ -18,7 +19,10 @@ from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
 from labeltree.training.read_recipes import read_recipe
 
-__all__ = ["JudgedSamples", "open_judged"]
+__all__ = ["JudgedSamples", "LabelFree", "open_judged"]
+
+LabelFree = Literal["untrained", "raw"]
+"""Tables of a run that know no label."""
 
 _FEATURES = (
     "nearest samples are those in the features of the encoder, not in the embeddings: these are learned from "
@@ -45,7 +49,7 @@ class JudgedSamples:
         table: The samples; neighbours are sought among its embeddings.
         space: What these are.
         sentence: The same for people, and what it means.
-        unlearned: If the encoder was trained on the labels: the same samples in spaces that know no label,
+        label_free: If the encoder was trained on the labels: the same samples in spaces that know no label,
             by the names of the tables of a run.
         names: What these are called.
     """
@@ -53,8 +57,8 @@ class JudgedSamples:
     table: EmbeddingTable
     space: JudgedSpace
     sentence: str
-    unlearned: Mapping[TableName, EmbeddingTable] = field(default_factory=dict)
-    names: Mapping[TableName, str] = field(default_factory=dict)
+    label_free: Mapping[LabelFree, EmbeddingTable] = field(default_factory=dict)
+    names: Mapping[LabelFree, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: EmbeddingTable) -> JudgedSamples:
@@ -83,13 +87,13 @@ def open_judged(
     if path.is_file() or PartFolder(path).exists():
         return JudgedSamples.of(table)
     if is_run(path):
-        return _add_unlearned(JudgedSamples.of(table), path, progress, verify=verify)
+        return _add_label_free(JudgedSamples.of(table), path, progress, verify=verify)
     index = Index.open(what)
     judged = JudgedSamples.of(_add_features(table, index, progress))
-    return judged if index.model is None else _add_unlearned(judged, index.model, progress)
+    return judged if index.model is None else _add_label_free(judged, index.model, progress)
 
 
-def _add_unlearned(
+def _add_label_free(
     judged: JudgedSamples, run: str | Path, progress: Progress | None, *, verify: bool = False
 ) -> JudgedSamples:
     """The samples also in the spaces of a run that know no label, if its encoder was trained.
@@ -109,17 +113,18 @@ def _add_unlearned(
         return judged
     if places is None:
         return judged
-    spaces: dict[TableName, EmbeddingTable] = {}
-    for name, seen in tables.items():
-        vectors = _reduce(seen.vectors[places]) if name == "raw" else seen.vectors[places]
-        points = {"embeddings": vectors, "features": vectors}
-        alone = {"image_embeddings": None, "text_embeddings": None, "geometry": seen.geometry}
-        spaces[name] = replace(judged.table, **points, **alone, learned_features=False)
-    names: dict[TableName, str] = {
+    spaces: dict[LabelFree, EmbeddingTable] = {}
+    for name in get_args(LabelFree):
+        if name in tables:
+            vectors = tables[name].vectors[places]
+            vectors = _reduce(vectors) if name == "raw" else vectors
+            seen = replace(judged.table, embeddings=vectors, image_embeddings=None, text_embeddings=None)
+            spaces[name] = replace(seen, features=vectors, geometry="sphere", learned_features=False)
+    names: dict[LabelFree, str] = {
         "untrained": f"the {start_name(recipe)} before training",
         "raw": f"the {RAW_NAMES[trained.network.modality]}",
     }
-    return replace(judged, unlearned=spaces, names=names)
+    return replace(judged, label_free=spaces, names=names)
 
 
 def _reduce(vectors: torch.Tensor) -> torch.Tensor:

@@ -33,9 +33,9 @@ def find_table_suspects(samples: JudgedSamples | EmbeddingTable, options: Suspec
     judged = JudgedSamples.of(samples) if isinstance(samples, EmbeddingTable) else samples
     own = _find(judged.table, options)
     held = _held_out(judged.table, own.scores)
-    if not judged.unlearned or not bool(held.any()):
+    if not judged.label_free or not bool(held.any()):
         return replace(own, space=judged.space, notes=(judged.sentence, *own.notes))
-    others = {name: _find(table, options) for name, table in judged.unlearned.items()}
+    others = {name: _find(table, options) for name, table in judged.label_free.items()}
     fit = {name: _fit(one, held) for name, one in others.items()}
     best = max(fit, key=lambda name: float(fit[name].mean()))
     gain, called = fit[best] - _fit(own, held), judged.names[best]
