@@ -35,7 +35,7 @@ _DRAWN = (
 )
 _TRAINED = (
     "nearest samples are those in the embeddings of an encoder that was trained on these labels: wrong ones "
-    "that it has memorised hide; a run whose encoder is pretrained and frozen shows more"
+    "that it has memorised hide; a run whose encoder is pretrained and frozen may show more"
 )
 _RAW_DIM = 256
 _EMBEDDINGS = "nearest samples are those in the embeddings"
