@@ -39,7 +39,7 @@ def draw(groups: int, size: int, scale: float, seed: int) -> tuple[Tensor, Tenso
     return scores * scale, TREE.leaves[place], group
 
 
-def measure(groups: int, size: int, scale: float, coverage: float, seed: int, together: bool) -> Tensor:
+def measure_draw(groups: int, size: int, scale: float, coverage: float, seed: int, together: bool) -> Tensor:
     """Coverage, information and log loss on new groups."""
     scores, labels, group = draw(groups + NEW, size, scale, seed)
     held = group < groups
@@ -70,7 +70,10 @@ def main() -> None:
             for scale in (0.4, 1.0, 3.0):
                 ways = [
                     torch.stack(
-                        [measure(groups, size, scale, coverage, seed, way) for seed in range(given.draws)]
+                        [
+                            measure_draw(groups, size, scale, coverage, seed, way)
+                            for seed in range(given.draws)
+                        ]
                     )
                     for way in (False, True)
                 ]

@@ -30,7 +30,7 @@ from labeltree.decisions.classifiers import classify
 from labeltree.inference.run_classifiers import run_classifiers
 from labeltree.inference.run_embeddings import run_tables
 
-RESULTS = Path(__file__).parent / "results" / "fine-tuning.json"
+RESULTS = Path(__file__).parent / "results" / "confirmation" / "fine-tuning.json"
 SET = "flowers"
 OBJECTIVES: dict[str, tuple[str, dict[str, Any]]] = {
     "pairs-proxies-means": ("pairs-proxies-means", {}),

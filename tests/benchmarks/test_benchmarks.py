@@ -74,7 +74,8 @@ def test_committed_results(path: Path) -> None:
     script, words = Path(kept["command"].split()[1]).stem, kept["command"].split()[2:]
     assert path.stem == script or path.stem.startswith(f"{script}_")  # one script may leave several tables
     form = [] if kept["size"] == "full" else ["--short"]
-    assert words == form or script in ("gpu", "taxonomy", "index", "shorter_vectors", "tree_suspects")
+    with_options = ("gpu", "taxonomy", "index", "shorter_vectors", "tree_suspects", "trained_suspects")
+    assert words == form or script in with_options
     assert_well_formed(kept, script)
     assert path.with_suffix(".md").read_text("utf-8") == importlib.import_module("kept").markdown(kept)
     assert not re.search(r"/(home|root|tmp|work)\b", path.read_text("utf-8"))

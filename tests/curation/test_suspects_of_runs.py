@@ -87,6 +87,78 @@ def test_an_encoder_that_was_trained_is_said_to_hide_what_it_has_memorised() -> 
     assert JudgedSamples.of(table).table is table
 
 
+def memorised(noise: float) -> JudgedSamples:
+    """An encoder that knows each training label by heart, and raw samples with so much noise."""
+    draw = torch.Generator().manual_seed(0)
+    truth = torch.arange(96) % 6
+    given = truth.clone()
+    given[PLANTED] = (truth[PLANTED] + 3) % 6
+    tree = lt.Taxonomy.from_paths([tuple(name.split("/")) for name in CLASSES])
+    held = torch.arange(96) % 4 == 1
+    seen = torch.eye(6)[torch.where(held, torch.randint(6, (96,), generator=draw), given)]
+    raw = torch.eye(6)[truth] + noise * torch.randn(96, 6, generator=draw)
+    nodes = tree.encode(CLASSES[given.numpy()].tolist())
+    split = np.where(held, "test", "train")
+    table = EmbeddingTable(seen, nodes, split=split, features=seen, taxonomy=tree, learned_features=True)
+    table = replace(table, ids=np.array([f"sample {row}" for row in range(96)]))
+    spaces = {"raw": replace(table, embeddings=raw, features=raw)}
+    return replace(JudgedSamples.of(table), label_free=spaces, names={"raw": "the raw words"})
+
+
+def test_where_the_encoder_has_memorised_wrong_labels_the_raw_samples_judge() -> None:
+    samples = memorised(noise=0.1)
+    suspected = find_table_suspects(samples, SuspectsOptions("run"))
+    assert suspected.space == "raw"
+    assert {one.row for one in suspected.found} == set(PLANTED.tolist())
+    note = suspected.notes[0]
+    assert note.startswith("labels are judged by the raw words, not by the encoder, which has learned them")
+    assert "of 24 labels held out of training, 91.7% fit the raw words, and " in note
+    alone = find_table_suspects(samples.table, SuspectsOptions("run"))
+    assert not {one.row for one in alone.found if alone.found} >= set(PLANTED.tolist())
+
+
+def test_an_encoder_that_fits_more_of_the_labels_held_out_judges_itself() -> None:
+    samples = memorised(noise=0.1)
+    swapped = replace(
+        samples,
+        table=replace(samples.label_free["raw"], learned_features=True),
+        label_free={"raw": samples.table},
+    )
+    suspected = find_table_suspects(swapped, SuspectsOptions("run"))
+    assert suspected.space == "embeddings"
+    assert "memorised hide" in suspected.notes[0]
+    assert "held out of training" in suspected.notes[0]
+    without = replace(samples, table=replace(samples.table, split=np.full(96, "train")))
+    assert find_table_suspects(without, SuspectsOptions("run")).space == "embeddings"  # nothing to choose by
+
+
+@pytest.mark.usefixtures("few_words")
+def test_texts_of_a_run_that_trained_its_encoder_are_judged_by_their_words(tmp_path: Path) -> None:
+    words = {"drink": "tea milk juice", "tool": "saw drill rake"}
+    rows = [
+        (f"{a} {b} {number}", label)
+        for label, said in words.items()
+        for a in said.split()
+        for b in said.split()
+        for number in range(4)
+    ]
+    lines = ["text,label", *(f"{text},{label}" for text, label in [*rows, ("cold tea with milk", "tool")])]
+    (tmp_path / "products.csv").write_text("\n".join(lines))
+    settings = {"encoder": "small-text", "epochs": 1, "val": 0.3, "batch_size": 32, "accelerator": "cpu"}
+    run = lt.train(tmp_path / "products.csv", "ce", out=tmp_path / "run", progress_bar=False, **settings).path
+    judged = open_judged(run)
+    assert dict(judged.names)["raw"] == "the raw words"
+    assert list(judged.label_free) == ["raw"]
+    suspected = lt.suspects(run)
+    assert suspected.space == "raw"
+    assert [one.text for one in suspected.found] == ["cold tea with milk"]
+    if find_spec("lancedb") is not None:
+        index = lt.make_index(run, out=tmp_path / "index")
+        assert lt.suspects(index.where).scores.equal(suspected.scores)
+        index.add(IndexRows(["elsewhere"], torch.ones(1, index.settings.dim).numpy(), None))
+        assert not open_judged(index.where).label_free
+
+
 @pytest.mark.usefixtures("few_words")
 def test_tables_show_the_text_of_each_sample_and_the_line_it_stands_on(tmp_path: Path) -> None:
     words = {"drink": "tea milk juice", "tool": "saw drill rake"}

@@ -63,7 +63,7 @@ def test_the_aggregation_suits_the_data(one_is_enough: bool) -> None:
     right = (CLASSES.nodes[scores.argmax(1)] == truth).double().mean()
     single = (CLASSES.nodes[probabilities.argmax(1)] == labels).double().mean()
     assert right > single
-    assert chosen.sentence.startswith("The samples of a group are combined by the")
+    assert chosen.sentence().startswith("The samples of a group are combined by the")
 
 
 def test_thresholds_are_of_the_way_that_answers() -> None:

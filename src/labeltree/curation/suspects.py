@@ -22,7 +22,6 @@ from labeltree.curation.neighbour_evidence import Evidence, Neighbours, nearest_
 from labeltree.curation.out_of_fold import out_of_fold
 from labeltree.data.corrections import CONTENT, is_decided, shorten_text
 from labeltree.data.source import text_begin
-from labeltree.decisions.searched_space import SpaceName
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
 from labeltree.metrics.search.results_left_out import leaves_group_out
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMNS",
+    "JudgedSpace",
     "Ranking",
     "Suspect",
     "Suspects",
@@ -62,6 +62,7 @@ COLUMNS = (
     "decision",
 )
 Kind = Literal["wrong leaf", "wrong branch", "too fine"]
+JudgedSpace = Literal["embeddings", "features", "untrained", "raw"]
 _SHOWN = 20  # suspects in a notebook
 
 
@@ -114,7 +115,8 @@ class Suspects:
         ranking: What the score is about.
         notes: Sentences on where neighbours were sought, and on what could not be judged.
         space: What neighbours were sought among: `embeddings`, or the `features` of an encoder that these
-            labels have not changed.
+            labels have not changed; or what judged instead of an encoder that was trained on them: `raw`
+            samples, or the pretrained encoder before training, `untrained`.
     """
 
     found: tuple[Suspect, ...]
@@ -125,7 +127,7 @@ class Suspects:
     unlabelled: int
     ranking: Ranking
     notes: tuple[str, ...]
-    space: SpaceName = "embeddings"
+    space: JudgedSpace = "embeddings"
 
     def save_csv(self, path: str | Path) -> None:
         """Write the suspects for a person to decide, atomically; `Corrections.load` reads the result."""
