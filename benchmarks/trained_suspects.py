@@ -83,7 +83,7 @@ def texts(name: str, clones: Path) -> list[Text]:
     return [chosen[place] for place in order]
 
 
-def measure(name: str, rate: float, how: str, seed: int, clones: Path) -> dict[str, Any]:
+def measure_cells(name: str, rate: float, how: str, seed: int, clones: Path) -> dict[str, Any]:
     """Train on planted errors, and judge the labels."""
     rows = texts(name, clones)
     tree = Taxonomy.from_paths(sorted({path for _, path in rows}))
@@ -134,7 +134,7 @@ def run(clones: Path) -> None:
     done = {tuple(entry["cell"]) for entry in entries()}
     for cell in [(n, r, h, s) for s in SEEDS for r in RATES for h in HOW for n in FEWEST]:
         if cell not in done:
-            keep({"cell": list(cell), **measure(*cell, clones)})
+            keep({"cell": list(cell), **measure_cells(*cell, clones)})
 
 
 def entries() -> list[dict[str, Any]]:
