@@ -354,6 +354,7 @@ def measure_split(work: Path, name: str, seed: int, methods: Sequence[str]) -> N
                 rows = trained_rows(method, samples, work / name / "training", seed)
         except lt.LabeltreeError as error:
             print(f"{name}, split {seed}, {method}: refused: {error}", flush=True)
+            continue  # and tried again when the command is run again
         results.setdefault(str(seed), {})[method] = rows
         RESULTS.mkdir(parents=True, exist_ok=True)
         with atomic_write(RESULTS / f"{name}.json") as temporary:
