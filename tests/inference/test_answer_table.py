@@ -16,6 +16,7 @@ import torch
 
 from labeltree.data.given_columns import GivenColumns
 from labeltree.decisions.answers import Answers
+from labeltree.decisions.rule import Fitted
 from labeltree.inference.answers.answer_table import AnswerTable
 from labeltree.inference.answers.answered import Answered
 from labeltree.inference.answers.format_answers import answer_cells
@@ -203,7 +204,8 @@ def test_the_reason_why_samples_have_no_answer(unknown: list[bool], said: str) -
 
 @pytest.mark.parametrize(("bar", "said"), [(0.0, True), (0.3, False)])
 def test_that_no_answer_can_be_coarser_is_said(bar: float, said: bool) -> None:
-    rule: Any = SimpleNamespace(bars=lambda promise, by_depth, *unit: torch.tensor([bar, 0.0]))
+    fitted = Fitted(torch.zeros(20), torch.ones(20, dtype=torch.int64))
+    rule: Any = SimpleNamespace(bars=lambda promise, by_depth, *unit: torch.tensor([bar, 0.0]), fitted=fitted)
     decider: Any = None  # of which only costs are read
     sentence = _asked(rule, decider, AnswerOptions()).sentence
     assert ("no answer is coarser for being unsure" in sentence) is said
