@@ -30,6 +30,7 @@ _RATIO = 30  # allowed ratio of unpacked to packed bytes beyond that
 _SOUGHT = 256 << 20  # bytes among which what is no UTF-8 is sought
 _COUNTED = 1000  # ragged rows that are counted
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d+,\d+|\d{1,3}(?:\.\d{3})+,\d+)(?:[eE][+-]?\d+)?")
+_NO_LIST = re.compile(r"[+-].*|0,.*|\d+,0\d.*|.*[eE].*|.*\..*")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
 _UNEVEN = re.compile(r"Expected \d+ columns, got \d+")
 
@@ -236,16 +237,23 @@ def cast_numbers(texts: pa.ChunkedArray) -> np.ndarray[Any, Any] | None:
         return by_row
 
 
-def parse_numbers(texts: Sequence[str]) -> list[float | None]:
+def parse_numbers(texts: Sequence[str], *, may_be_lists: bool = False) -> list[float | None]:
     """The number that each text of a column is, None for one that is not a number.
 
-    Commas are decimal (`-0,25`, `1.299,00`) if all numbers of the column can be read so, and one of them only
-    so: where each comma may separate thousands (`1,299`), or points are decimal in other cells, texts with
-    commas are no numbers.
+    Commas are decimal (`-0,25`, `1.299,00`) if all texts with a comma can be read so, and one only so:
+    where each comma may separate thousands (`1,299`), or points are decimal in other cells, texts with commas
+    are no numbers.
+
+    Args:
+        texts: The texts.
+        may_be_lists: Whether the texts may be lists, such as `3,17` for the classes 3 and 17: then one must
+            be no list, by a sign, a nought in front (`0,5`) or behind the comma (`1,05`), or an exponent.
     """
     plain = [_plain_number(text) for text in texts]
-    with_comma = [text for text in texts if _DECIMAL_COMMA.fullmatch(text) and "," in text]
-    if all(map(_THOUSANDS.fullmatch, with_comma)):
+    with_comma = [text for text in texts if "," in text]
+    if not all(map(_DECIMAL_COMMA.fullmatch, with_comma)) or all(map(_THOUSANDS.fullmatch, with_comma)):
+        return plain
+    if may_be_lists and not any(map(_NO_LIST.fullmatch, with_comma)):
         return plain
     numbers = []
     for text, number in zip(texts, plain, strict=True):

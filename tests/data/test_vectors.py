@@ -177,11 +177,32 @@ def test_ids_that_occur_twice_name_nothing(write):
         (["1.5", "0,5"], [1.5, None]),
         (["1.299", "3,99"], [1.299, None]),  # 1299, or 1.299
         (["owl", "0,5"], [None, 0.5]),
+        (["0,5", "16,13,30"], [None, None]),  # lists
         ([], []),
     ],
 )
 def test_commas_are_decimal_where_nothing_else_is_possible(texts, numbers):
     assert parse_numbers(texts) == pytest.approx(numbers, nan_ok=True)
+
+
+@pytest.mark.parametrize(("texts", "first"), [(["3,17", "5"], 3.17), (["1,6", "2,3"], 1.6)])
+def test_two_classes_in_a_cell_are_no_number(texts, first):
+    assert parse_numbers(texts)[0] == first
+    assert parse_numbers(texts, may_be_lists=True)[0] is None
+    assert parse_numbers([*texts, "0,5"], may_be_lists=True)[0] == first
+    assert parse_numbers([*texts, "1,05"], may_be_lists=True)[0] == first
+
+
+@pytest.mark.parametrize(("more", "read"), [("1,6", False), ("16,13,30", False), ("-1,5", True)])
+def test_lists_of_classes_are_no_part_of_vectors(tmp_path, more, read):
+    """Nor is a column of one decimal place left out, where another says that commas are decimal."""
+    tags = ["3,2", "1,6", "5", more] * 2
+    frame = pd.DataFrame({"a": range(8), "b": range(8), "tags": tags, "label": LABELS})
+    frame.to_csv(tmp_path / "f.csv", sep=";", index=False)
+    assert open_source(tmp_path / "f.csv").vectors.columns == (("a", "b", "tags") if read else ("a", "b"))
+    frame.assign(c="0,25").to_csv(tmp_path / "g.csv", sep=";", index=False)
+    columns = open_source(tmp_path / "g.csv").vectors.columns
+    assert columns == (("a", "b", "c") if "30" in more else ("a", "b", "tags", "c"))
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])

@@ -291,7 +291,24 @@ class DataTable:
         if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
             return False
         texts = [text for text in self.head(column) if text.lower() not in _MISSING]
-        return 2 * sum(number is not None for number in parse_numbers(texts)) > len(texts)
+        if not any("," in text for text in texts):
+            numbers = parse_numbers(texts)
+        else:
+            numbers = parse_numbers(texts, may_be_lists=not self._has_decimal_commas)
+        return 2 * sum(number is not None for number in numbers) > len(texts)
+
+    @cached_property
+    def _has_decimal_commas(self) -> bool:
+        """Whether the commas of a column can be nothing but decimal, so that those of others are so, too."""
+        import pyarrow as pa
+
+        for column in self.columns:
+            kind = self._table.column(self.columns.index(column)).type
+            if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+                texts = [text for text in self.head(column) if "," in text]
+                if texts and None not in parse_numbers(texts, may_be_lists=True):
+                    return True
+        return False
 
     def numbers(self, column: str) -> np.ndarray[Any, Any]:
         """The numbers of a column `(n,)` float64, NaN where one is missing; see `parse_numbers`.
