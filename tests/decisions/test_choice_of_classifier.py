@@ -491,3 +491,6 @@ def test_of_equals_the_least_log_loss_answers() -> None:
     assert ChosenClassifier.from_dict(json.loads(json.dumps(chosen.to_dict()))) == chosen
     assert choose_classifier(answers, truth, tree).name == "feature-means"  # the simplest
     assert choose_classifier(answers, truth, tree, "probe", losses).equals == []
+    assert replace(chosen, few_samples=3).equals == []  # another reason than validation
+    assert replace(chosen, one_class=True).equals == []
+    assert replace(chosen, name="prototypes").equals == ["prototypes"]

@@ -126,9 +126,9 @@ class ChosenClassifier:
     def equals(self) -> list[str]:
         """The classifiers that are as good on validation as the one that was chosen by it, which is one."""
         scores = self.hierarchical_f1 or self.accuracies
-        if self.asked != "auto" or self.name not in scores:
+        if self.asked != "auto" or self.name not in scores or self.few_samples or self.one_class:
             return []
-        return [name for name, score in scores.items() if score >= scores[self.name]]
+        return [name for name, score in scores.items() if score == scores[self.name]]
 
     @property
     def sentence(self) -> str:

@@ -53,6 +53,7 @@ __all__ = [
     "fit_lda",
     "fit_linear",
     "fit_prototypes",
+    "log_loss",
     "merge_columns",
     "merging_temperature",
     "remap_classes",
@@ -468,7 +469,7 @@ def fit_classifiers(
             continue
         given = scores(rows)
         answers[kind] = scores.classes[given.argmax(1)]
-        losses |= _losses(kind, given, scores.classes, rows, taxonomy)
+        losses |= log_loss(kind, given, scores.classes, rows, taxonomy)
     if own is None and own_answers is not None:
         answers["own"] = own_answers[held]
     chosen = choose_classifier(answers, table.nodes[held], taxonomy, asked, losses)
@@ -476,7 +477,7 @@ def fit_classifiers(
     return Classifiers(fitted, chosen, own, gap)
 
 
-def _losses(
+def log_loss(
     kind: ClassifierKind, scores: Tensor, nodes: Tensor, held: EmbeddingTable, taxonomy: Taxonomy
 ) -> dict[str, float]:
     """The log loss of a classifier, with the temperature that suits these samples; empty without a sample."""

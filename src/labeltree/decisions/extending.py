@@ -86,7 +86,8 @@ def extend_classifiers(
     prototypes = _add_prototypes(moving, classes, added, table, labels, taxonomy)
     if named is not None:
         prototypes = _replace_prototypes(prototypes, named, table, labels)
-    if len(added) and bool(torch.isin(classes, labels).all()):
+    learn_anew = bool(len(added)) and bool(torch.isin(classes, labels).all())
+    if learn_anew:
         probe, gap = _learn_probe(table, labels)
     else:
         probe, gap = _keep_columns(known.probe, classes, places), known.gap
@@ -96,8 +97,7 @@ def extend_classifiers(
         features, moving = features_as_embeddings(table), replace(means, classes=_moved(means, places))
         fitted["feature-means"] = _add_prototypes(moving, classes, added, features, labels, taxonomy)
     if isinstance(lda, LinearScores):
-        anew = bool(len(added))
-        fitted["lda"] = fit_lda(table, labels) if anew else _keep_columns(lda, classes, places)
+        fitted["lda"] = fit_lda(table, labels) if learn_anew else _keep_columns(lda, classes, places)
     if own is not None:
         fitted["own"] = own
     offered = {

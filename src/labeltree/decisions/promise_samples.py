@@ -81,6 +81,11 @@ class PromiseSamples:
             return f"Coverage is calibrated on {many} of the split calib, which nothing else has used."
         if self.kind == "other":
             where = f"of '{self.source}'" if self.source else "of other data"
+            if self.softened:
+                return (
+                    f"Coverage can fall a little short: it is calibrated on {many} {where}, which have also "
+                    "fitted a temperature."
+                )
             return f"Coverage is calibrated on {many} {where}."
         has = "has" if self.samples == 1 else "have"
         used = [f"chosen {' and '.join(self.chose)}"] if self.chose else []

@@ -26,6 +26,7 @@ from labeltree.decisions.classifiers import (
     ClassScores,
     MergedScores,
     classify,
+    log_loss,
     merging_temperature,
     remap_classes,
 )
@@ -162,7 +163,10 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
         name: float(hierarchical_f1(classify(each, finest), finest.nodes, run.taxonomy))
         for name, each in (scorers.items() if len(finest) else ())
     }
-    chosen = choose_by_accuracy(offered, accuracies, len(finest), asked or known.chosen.asked, f1)
+    losses = dict[str, float]()
+    for name, each in scorers.items() if len(finest) else ():
+        losses |= log_loss(name, each(finest), each.classes, finest, run.taxonomy)
+    chosen = choose_by_accuracy(offered, accuracies, len(finest), asked or known.chosen.asked, f1, losses)
     chosen = replace(chosen, one_class=len(torch.unique(finest.nodes)) == 1, space=known.chosen.space)
     scorer, choices = scorers[chosen.name], {**USUAL_CHOICES, **read_choices(before)}
     scores = scorer(held)
@@ -185,7 +189,9 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
             name: each.temperature for name, each in scorers.items() if isinstance(each, MergedScores)
         },
     }
-    if later := before.get("later_classes"):
+    # of a class that this version lacks, the place is that of a node above it, most of which was promised
+    later = [node for node in before.get("later_classes", ()) if bool(change.mapping.exact[node])]
+    if later:
         record["later_classes"] = torch.unique(change.places[torch.tensor(later)]).tolist()
     return Decider(run, scorer, rule, record, chosen)
 

@@ -277,7 +277,9 @@ def extend_run(options: ExtendOptions) -> Extension:
 def _say_change(chosen: ChosenClassifier, earlier: ClassifierKind) -> str:
     """What answers now and what did before, and why, in one line."""
     said = f"Answers come from {CLASSIFIER_WORDS[chosen.name]} now; before, from {CLASSIFIER_WORDS[earlier]}"
-    said += "" if earlier in chosen.offered else ", which cannot have other classes"
+    if earlier not in chosen.offered:
+        cannot = "cannot have other classes" if earlier == "own" else "needs held-out samples of new classes"
+        said += f", which {cannot}"
     scores = [
         f"{name} {chosen.accuracies[name]:.1%}" for name in CLASSIFIER_WORDS if name in chosen.accuracies
     ]

@@ -127,7 +127,12 @@ def run_classifiers(
             offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
             before = known.chosen
             chosen = choose_by_accuracy(
-                offered, before.accuracies, before.samples, asked or "auto", before.hierarchical_f1
+                offered,
+                before.accuracies,
+                before.samples,
+                asked or "auto",
+                before.hierarchical_f1,
+                before.losses,
             )
             learned = replace(known, chosen=replace(chosen, one_class=before.one_class, space=before.space))
         try:

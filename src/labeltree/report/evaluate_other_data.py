@@ -392,7 +392,7 @@ def _say_known(
         if count:
             all_of = "all" if count == measured.sum() else f"{count:,}"
             said.append(f"The model knows {all_of} of these samples from {where}: the number is too good.")
-    own = CorrectionRounds.load(run.folder.correction_files)
+    own = CorrectionRounds.load(run.folder.home.correction_files)
     if taught.any() and any(table.entries for table in own.tables):
         said.append(
             "It was trained with corrected labels; the labels measured on are as they stand in "
