@@ -81,12 +81,9 @@ class PromiseSamples:
             return f"Coverage is calibrated on {many} of the split calib, which nothing else has used."
         if self.kind == "other":
             where = f"of '{self.source}'" if self.source else "of other data"
-            if self.softened:
-                return (
-                    f"Coverage can fall a little short: it is calibrated on {many} {where}, which have also "
-                    "fitted a temperature."
-                )
-            return f"Coverage is calibrated on {many} {where}."
+            short = ", which have also fitted a temperature: it can fall a little short"
+            short = short if self.softened else ""
+            return f"Coverage is calibrated on {many} {where}{short}."
         has = "has" if self.samples == 1 else "have"
         used = [f"chosen {' and '.join(self.chose)}"] if self.chose else []
         used += ["fitted a temperature"] if self.softened else []
