@@ -115,6 +115,17 @@ def test_calibrating_on_samples_of_a_later_class_promises_something(home: Path, 
     assert "Nothing is promised" not in decider.promise_samples.sentence
 
 
+def test_a_version_without_the_later_class_keeps_the_promises_of_those_around_it(home: Path) -> None:
+    """The class is read as the node above it there, and dogs and cats are no later classes for that."""
+    said = {}
+    for name, paths in {"with": PATHS, "without": PATHS[:4]}.items():
+        file = home / f"{name}.json"
+        lt.Taxonomy.from_paths([*paths, "plant/moss"]).save(file)
+        said[name] = lt.predict(home / "run", data=home / "later.npz", taxonomy=file, coverage=0.8).rests_on
+    assert "Nothing is promised for" in said["with"]
+    assert "Nothing is promised for" not in said["without"]
+
+
 def test_which_labels_have_no_promise() -> None:
     tree = lt.Taxonomy.from_paths(["a/x/1", "a/x/2", "a/y", "b"])
     labels = torch.cat([tree.encode(["a/x/1", "a/x", "a", "a/y"]), torch.tensor([-1])])
