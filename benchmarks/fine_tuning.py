@@ -41,7 +41,6 @@ OBJECTIVES: dict[str, tuple[str, dict[str, Any]]] = {
 TUNED: dict[str, Any] = {
     "trainable": "last:2",
     "views": "crop",
-    "head": {"dim": 256},
     "epochs": 20,
     "optimizer": {"lr": 1e-4},
 }
@@ -91,6 +90,8 @@ def run(work: Path, splits: int) -> None:
             head = folder / "head"
             rows = {"head": trained(head, samples, data, objective, given)}
             given |= {"weights": head} | TUNED
+            if objective != "ce":  # which reads features and has no projection head
+                given["head"] = {"dim": 256}
             rows["last:2"] = trained(folder / "tuned", samples, data, objective, given)
             results.setdefault(str(seed), {})[name] = rows
             with atomic_write(RESULTS) as temporary:
