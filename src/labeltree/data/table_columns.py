@@ -47,7 +47,6 @@ _START = 1 << 20  # bytes that tell the encoding of another table
 _SHOWN = 5  # rows that a message names
 TRIED = 1000  # cells that tell whether a column holds numbers
 _MISSING = ("na", "n/a", "null", "none")  # texts for a missing number
-_NAN = "nan"
 
 
 @dataclass(frozen=True)
@@ -291,10 +290,8 @@ class DataTable:
         if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
             return False
         texts = [text for text in self.head(column) if text.lower() not in _MISSING]
-        if not any("," in text for text in texts):
-            numbers = parse_numbers(texts)
-        else:
-            numbers = parse_numbers(texts, may_be_lists=not self._has_decimal_commas)
+        commas = any("," in text for text in texts)
+        numbers = parse_numbers(texts, may_be_lists=commas and not self._has_decimal_commas)
         return 2 * sum(number is not None for number in numbers) > len(texts)
 
     @cached_property
@@ -324,7 +321,7 @@ class DataTable:
         if (numbers := cast_numbers(values)) is not None:
             return numbers
         cells = self.cells(column)
-        parsed = parse_numbers([_NAN if text.lower() in _MISSING else text for text in cells.texts])
+        parsed = parse_numbers(["nan" if text.lower() in _MISSING else text for text in cells.texts])
         bad = next((text for text, number in zip(cells.texts, parsed, strict=True) if number is None), None)
         if bad is not None:
             where = self.place(cells.rows_of(bad)[0])

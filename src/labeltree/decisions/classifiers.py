@@ -45,6 +45,7 @@ __all__ = [
     "LinearScores",
     "MergedScores",
     "PrototypeScores",
+    "answer_held_out",
     "classifier_from",
     "classifiers_of_features",
     "classify",
@@ -53,7 +54,6 @@ __all__ = [
     "fit_lda",
     "fit_linear",
     "fit_prototypes",
-    "log_loss",
     "merge_columns",
     "merging_temperature",
     "remap_classes",
@@ -461,15 +461,7 @@ def fit_classifiers(
         if isinstance(each, PrototypeScores):
             fitted[kind] = replace(each, scale=1 / merging_temperature(each, rows, taxonomy))
     scored: dict[ClassifierKind, ClassScores] = fitted | ({} if own is None else {"own": own})
-    answers: dict[ClassifierKind, Tensor] = {}
-    losses = dict[str, float]()
-    for kind, scores in scored.items():
-        if not len(rows):
-            answers[kind] = scores.classes[:0]
-            continue
-        given = scores(rows)
-        answers[kind] = scores.classes[given.argmax(1)]
-        losses |= log_loss(kind, given, scores.classes, rows, taxonomy)
+    answers, losses = answer_held_out(scored, rows, taxonomy)
     if own is None and own_answers is not None:
         answers["own"] = own_answers[held]
     chosen = choose_classifier(answers, table.nodes[held], taxonomy, asked, losses)
@@ -477,17 +469,27 @@ def fit_classifiers(
     return Classifiers(fitted, chosen, own, gap)
 
 
-def log_loss(
-    kind: ClassifierKind, scores: Tensor, nodes: Tensor, held: EmbeddingTable, taxonomy: Taxonomy
-) -> dict[str, float]:
-    """The log loss of a classifier, with the temperature that suits these samples; empty without a sample."""
-    classes = ClassNodes(nodes, taxonomy)
-    known = classes.place[held.nodes] >= 0
-    if not bool(known.any()):
-        return {}
-    raw, truth = torch.log_softmax(scores[known].double(), 1), held.nodes[known]
-    temperature = smoothed_temperature(raw, truth, classes)
-    return {kind: float(mean_label_loss(raw / temperature, truth, classes))}
+def answer_held_out(
+    scored: Mapping[ClassifierKind, ClassScores], held: EmbeddingTable, taxonomy: Taxonomy
+) -> tuple[dict[ClassifierKind, Tensor], dict[str, float]]:
+    """What `choose_classifier` chooses by: the answers `(m,)` of each classifier, and its log loss.
+
+    The loss is that with the temperature that suits these samples; there is none without a sample of a class.
+    """
+    answers: dict[ClassifierKind, Tensor] = {}
+    losses = dict[str, float]()
+    for kind, scorer in scored.items():
+        if not len(held):
+            answers[kind] = scorer.classes[:0]
+            continue
+        scores, classes = scorer(held), ClassNodes(scorer.classes, taxonomy)
+        answers[kind] = scorer.classes[scores.argmax(1)]
+        known = classes.place[held.nodes] >= 0
+        if bool(known.any()):
+            raw, truth = torch.log_softmax(scores[known].double(), 1), held.nodes[known]
+            temperature = smoothed_temperature(raw, truth, classes)
+            losses[kind] = float(mean_label_loss(raw / temperature, truth, classes))
+    return answers, losses
 
 
 def classifiers_of_features(known: Classifiers) -> Classifiers:

@@ -18,15 +18,14 @@ from labeltree.decisions.choose_classifier import (
     CLASSIFIER_WORDS,
     ChosenClassifier,
     ClassifierKind,
-    choose_by_accuracy,
+    choose_classifier,
 )
 from labeltree.decisions.classifiers import (
     ClassifierChoice,
     Classifiers,
     ClassScores,
     MergedScores,
-    classify,
-    log_loss,
+    answer_held_out,
     merging_temperature,
     remap_classes,
 )
@@ -39,7 +38,6 @@ from labeltree.inference.named_samples import lacks_groups, open_other
 from labeltree.inference.reference import keep_calibration, validation_table
 from labeltree.inference.run_classifiers import run_classifiers
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
-from labeltree.metrics.functional import hierarchical_f1
 from labeltree.options.model_options import CalibrateOptions
 from labeltree.options.schema import describes, takes
 from labeltree.runs import EmbeddingTable, RunFolder
@@ -153,21 +151,9 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
     finest = validation.rows(
         finest_labels(validation.nodes, run.taxonomy)[validation.nodes.clamp(min=0)] & (validation.nodes > 0)
     )
-    accuracies: dict[str, float] = {}
-    if len(finest):
-        accuracies = {
-            name: float((classify(each, finest) == finest.nodes).double().mean())
-            for name, each in scorers.items()
-        }
-    f1: dict[str, float] = {
-        name: float(hierarchical_f1(classify(each, finest), finest.nodes, run.taxonomy))
-        for name, each in (scorers.items() if len(finest) else ())
-    }
-    losses = dict[str, float]()
-    for name, each in scorers.items() if len(finest) else ():
-        losses |= log_loss(name, each(finest), each.classes, finest, run.taxonomy)
-    chosen = choose_by_accuracy(offered, accuracies, len(finest), asked or known.chosen.asked, f1, losses)
-    chosen = replace(chosen, one_class=len(torch.unique(finest.nodes)) == 1, space=known.chosen.space)
+    answers, losses = answer_held_out(scorers, finest, run.taxonomy)
+    chosen = choose_classifier(answers, finest.nodes, run.taxonomy, asked or known.chosen.asked, losses)
+    chosen = replace(chosen, space=known.chosen.space)
     scorer, choices = scorers[chosen.name], {**USUAL_CHOICES, **read_choices(before)}
     scores = scorer(held)
     rule = fit_rule(

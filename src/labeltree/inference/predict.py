@@ -385,7 +385,7 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str, unit: str) -> An
         labels = group_labels(table.nodes.masked_fill(conflicted, -1), units, decider.run.taxonomy)
         alone = iter(task.seen[units < 0].tolist())
         taught = set(units[task.seen].tolist())
-        seen = torch.tensor([next(alone) if unit < 0 else unit in taught for unit in groups.tolist()])
+        seen = torch.tensor([next(alone) if group < 0 else group in taught for group in groups.tolist()])
         judged = chosen.rule.classes.judges(labels) & ~seen
         contradictory = torch.isin(groups, units[conflicted & (units >= 0)])
         if bool(conflicted.any()):
