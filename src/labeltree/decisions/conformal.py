@@ -197,7 +197,7 @@ def advised_coverage(count: int) -> float:
     """The coverage to ask for where so many samples (or groups) can promise no more: a twentieth below that.
 
     At the most that groups can promise, the threshold lets pass all samples of every group, so that the
-    hardest of them decides, and most answers name nothing.
+    hardest of them decides, and answers are coarse.
     """
     return math.floor(95 * count / (count + 1)) / 100
 
