@@ -10,7 +10,8 @@ comparisons of two encoders with equal noise. Power is the share of p ≤ 0.05 a
 noise. *Queries* are the same figures with queries resampled as if each were no result of the others.
 
 The worlds have 18 classes in a tree of three depths. *tail*: classes as frequent as 1/rank; *apart*: classes
-so far apart that nearly all is right; *groups*: samples in fives, each five with a shift of its own. Every
+so far apart that nearly all is right; *groups*: samples in fives of one class, each five with a shift of its
+own; *donors*: few groups of many samples of all classes, with such shifts. Every
 fourth repetition is compared; larger worlds are drawn less often, as the tables say. With
 --raw FILE the figures of all repetitions are kept, to four decimals or more, and a later call goes on from
 there, on any machine: results/coverage.npz holds those of the committed table.
@@ -73,6 +74,7 @@ class World:
     tail: bool = False
     apart: float = 1.0
     group: int = 1
+    mixed: bool = False  # the samples of a group are of all classes
     dear: int = 1  # one repetition of it for so many of the others
 
     @property
@@ -89,7 +91,8 @@ class World:
         centres = self.centres()
         shares = 1 / np.arange(1, len(centres) + 1) if self.tail else np.ones(len(centres))
         items = self.samples // self.group
-        of = np.repeat(rng.choice(len(centres), items, p=shares / shares.sum()), self.group)
+        drawn = self.samples if self.mixed else items
+        of = np.repeat(rng.choice(len(centres), drawn, p=shares / shares.sum()), self.samples // drawn)
         points = centres[of] + rng.normal(size=(len(of), _DIM))
         if self.group == 1:
             return points, of, None
@@ -126,6 +129,8 @@ WORLDS = (
     World("groups", 100, group=5, dear=4),
     World("groups", 300, group=5, dear=16),
     World("groups", 500, group=5, dear=16),
+    World("donors", 100, group=10, mixed=True, dear=4),
+    World("donors", 280, group=40, mixed=True, dear=16),
 )
 
 

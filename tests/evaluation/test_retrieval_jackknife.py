@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
-from scipy.special import ndtri, stdtrit
+from scipy.special import betaincinv, ndtri, stdtrit
 from scipy.stats import binomtest
 from torch import Tensor
 
@@ -31,7 +31,7 @@ from labeltree.evaluation.statistics.retrieval_jackknife import (
     draw_blocks,
     values_without_blocks,
 )
-from labeltree.evaluation.statistics.search_jackknife import BlockEffects, SearchJackknife
+from labeltree.evaluation.statistics.search_jackknife import BlockEffects, QueryCounts, SearchJackknife
 from labeltree.geometry import Sphere
 from labeltree.metrics.functional import retrieval_metrics
 from labeltree.metrics.search.ranking import RankedChunk, ranked_chunks
@@ -233,7 +233,7 @@ def test_what_pairs_of_blocks_do_counts_once() -> None:
             blocks, np.arange(samples), left.astype(np.float32), np.zeros(count, dtype=np.int64)
         )
         effects = part.effects(weights, value)
-        jackknife = SearchJackknife([effects], np.full((1, 1), 600.0), np.ones((1, 1), dtype=bool))
+        jackknife = SearchJackknife([effects], [single_queries(600, 1)], np.ones((1, 1), dtype=bool))
         variance, freedom = jackknife.variance(np.ones(1))
         assert 5 <= freedom[0] < 49
         corrected.append(float(variance[0]))
@@ -434,11 +434,42 @@ def test_shares_of_queries_are_no_surer_than_independent_ones() -> None:
     """48 of 48: what single blocks add would make it known to 2 %."""
     effects = effects_of((1.0, 0.01), (1.0, 0.01), (0.5, 0.01), (0.5, 0.0))
     single = np.array([[True, False, True, False]])
-    ends = SearchJackknife([effects], np.full((1, 4), 48.0), single).interval(np.ones(1))
+    ends = SearchJackknife([effects], [single_queries(48, 4)], single).interval(np.ones(1))
     np.testing.assert_allclose(ends.low[:2], 0.025 ** (1 / 48))
     np.testing.assert_allclose(ends.high[:2], 1.0)
     np.testing.assert_allclose([ends.low[2], ends.high[2]], binomial_interval(24, 48))
     assert np.isnan([ends.low[3], ends.high[3]]).all()  # all blocks agree
+
+
+def single_queries(samples: int, means: int) -> QueryCounts:
+    """Of means over so many samples, none of which is in a group, half of them right."""
+    return QueryCounts(*(np.full(means, float(number)) for number in (samples, samples, samples // 2)))
+
+
+def test_queries_are_counted_in_their_units() -> None:
+    mean = np.array([0, 0, 0, 0, 0, 2, 2, 2])
+    units = np.array([7, 7, 7, 3, 1, 3, 3, 1])
+    values = np.array([1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    counts = QueryCounts.of(mean, units, values, 3)
+    np.testing.assert_array_equal(counts.queries, [5, 0, 3])
+    np.testing.assert_array_equal(counts.units, [3, 0, 2])
+    np.testing.assert_array_equal(counts.rarer, [1, 0, 0])
+
+
+def test_a_share_of_many_queries_of_few_groups_is_as_sure_as_they_agree() -> None:
+    """Beyond one query a group only as far as enough groups have the rarer outcome to tell."""
+    errors = np.array([0.02, 0.02, 0.02, 0.08])
+    effects = effects_of(*((0.9, error) for error in errors))
+    queries, rarer = np.array([1000.0, 1000.0, 50.0, 1000.0]), np.array([20.0, 2.0, 20.0, 2.0])
+    counts = QueryCounts(queries, np.full(4, 20.0), rarer)
+    ends = SearchJackknife([effects], [counts], np.ones((1, 4), dtype=bool)).interval(np.ones(1))
+    sure = 0.09 / (errors * stdtrit([19, 4, 19, 19], 0.975) / ndtri(0.975)) ** 2
+    assert sure[1] > 20  # groups
+    assert sure[2] > 50  # queries
+    assert sure[3] < 20
+    sure[2] = 50
+    np.testing.assert_allclose(ends.low, betaincinv(0.9 * sure, 0.1 * sure + 1, 0.025))
+    np.testing.assert_allclose(ends.high, betaincinv(0.9 * sure + 1, 0.1 * sure, 0.975))
 
 
 def binomial_interval(hits: int, of: int) -> tuple[float, float]:
@@ -450,13 +481,13 @@ def test_the_ends_are_those_of_as_sure_a_share_or_of_t() -> None:
     reach = stdtrit(19, 0.975)
     of_hundred = 0.05 * ndtri(0.975) / reach  # so that one of t is as long as for 100 samples
     effects = effects_of((0.5, of_hundred), (0.97, 0.02))
-    units, single = np.full((1, 2), 60.0), np.zeros((1, 2), dtype=bool)
-    ends = SearchJackknife([effects], units, single).interval(np.ones(1))
+    counts, single = single_queries(60, 2), np.zeros((1, 2), dtype=bool)
+    ends = SearchJackknife([effects], [counts], single).interval(np.ones(1))
     np.testing.assert_allclose(ends.error, [of_hundred, 0.02])
     np.testing.assert_allclose([ends.low[0], ends.high[0]], binomial_interval(50, 100))
     assert 0.97 - ends.low[1] > 0.02 * reach  # to the side that it can vary to
     assert ends.high[1] < 1
-    both = SearchJackknife([effects, effects], np.repeat(units, 2, axis=0), np.repeat(single, 2, axis=0))
+    both = SearchJackknife([effects, effects], [counts, counts], np.repeat(single, 2, axis=0))
     difference = both.interval(np.array([1.0, -1.0]))
     assert np.isnan(difference.low).all()  # the same effects: all blocks agree
     other = both.interval(np.array([1.0, -0.5]))
@@ -471,8 +502,8 @@ def test_near_the_bounds_half_of_what_pairs_do_is_taken_off() -> None:
     pairs = 0.0005 * rng.normal(size=(50, 50, 4)) * np.array([1, 1, 1, 100])
     counted = np.ones((50, 4), dtype=bool)
     effects = BlockEffects(value, 0.5 * queries, 0.5 * queries, pairs, counted)
-    units, single = np.full((1, 4), 60.0), np.zeros((1, 4), dtype=bool)
-    variance, freedom = SearchJackknife([effects], units, single).variance(np.ones(1))
+    counts, single = single_queries(60, 4), np.zeros((1, 4), dtype=bool)
+    variance, freedom = SearchJackknife([effects], [counts], single).variance(np.ones(1))
     whole, twice = np.square(queries).sum(axis=0) * 50 / 49, np.square(pairs).sum(axis=(0, 1)) * 50 / 49
     assert (twice[:3] < 0.6 * whole[:3]).all()
     part = np.array([1, 0.5, 0.75])

@@ -27,7 +27,7 @@ from labeltree.evaluation.statistics import (
 )
 from labeltree.evaluation.statistics.jackknife import jackknife
 from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks
-from labeltree.evaluation.statistics.search_jackknife import SearchJackknife
+from labeltree.evaluation.statistics.search_jackknife import QueryCounts, SearchJackknife
 from labeltree.metrics.catalogue import find_metric, is_larger_better
 from labeltree.runs import EmbeddingTable
 from labeltree.runs.table_file_columns import number_groups
@@ -271,13 +271,13 @@ def _estimate_among(
                 continue  # a mean over folds
             places, weights = _means_of(each, nodes, tree)
             assert each.rows is not None
-            counts = _count_units(weights, units.groups[position[each.rows].numpy()])
+            counts = _count_queries(each, weights, units.groups[position[each.rows].numpy()])
             value = np.array([numbers[place].value for place in places])
             if each.share:
                 ends = _share_without_blocks(each, weights, value, counts, resampling.confidence)
             else:  # CPCC, a correlation
                 left = each.without.left_out(weights, each.values.numpy()).T
-                ends = jackknife(value, left, counts, confidence=resampling.confidence, lowest=-1.0)
+                ends = jackknife(value, left, counts.units, confidence=resampling.confidence, lowest=-1.0)
             for number in np.flatnonzero(~np.isnan(ends.error)):
                 low, high, error = (float(part[number]) for part in (ends.low, ends.high, ends.error))
                 numbers[places[number]] = Number(numbers[places[number]].value, low, high, error)
@@ -285,17 +285,17 @@ def _estimate_among(
 
 
 def _share_without_blocks(
-    column: Column, weights: csr_array, value: Floats, counts: Floats, confidence: float
+    column: Column, weights: csr_array, value: Floats, counts: QueryCounts, confidence: float
 ) -> Interval:
-    """The intervals of means `(m,)` of queries between 0 and 1, with weights `(m, n)`, of `counts` units."""
+    """The intervals of means `(m,)` of queries between 0 and 1, with weights `(m, n)`."""
     assert column.without is not None
     single = bool(((column.values == 0) | (column.values == 1) | column.values.isnan()).all())
     ends = np.empty((3, len(value)))
     for start in range(0, len(value), _MEANS):
         part = slice(start, start + _MEANS)
         effects = column.without.effects(weights[part], column.values.numpy())
-        units = counts[None, part]
-        jackknife = SearchJackknife([effects], units, np.full(units.shape, single))
+        counted = QueryCounts(*(each[part] for each in counts))
+        jackknife = SearchJackknife([effects], [counted], np.full((1, len(value[part])), single))
         interval = jackknife.interval(np.ones(1), confidence=confidence)
         ends[:, part] = interval.low, interval.high, interval.error
     return Interval(value, *ends)
@@ -323,11 +323,11 @@ def _means_of(column: Column, nodes: Tensor, tree: Taxonomy) -> tuple[list[Place
     return places, coo_array((weights[at].numpy(), (row, at.numpy())), shape=shape).tocsr()
 
 
-def _count_units(weights: csr_array, units: NDArray[np.int64]) -> Floats:
-    """Number `(m,)` of the units `(n,)` of samples that have a weight `(m, n)`."""
-    rows = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
-    pairs = np.unique(np.stack([rows, units[weights.indices]]), axis=1)
-    return np.bincount(pairs[0], minlength=weights.shape[0]).astype(np.float64)
+def _count_queries(column: Column, weights: csr_array, units: NDArray[np.int64]) -> QueryCounts:
+    """The queries of means with weights `(m, n)` of samples, which are of the units `(n,)`."""
+    mean = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
+    at = weights.indices
+    return QueryCounts.of(mean, units[at], column.values.numpy()[at], weights.shape[0])
 
 
 def estimate_statistics(

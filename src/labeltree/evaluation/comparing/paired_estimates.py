@@ -31,7 +31,7 @@ from labeltree.evaluation.statistics.jackknife import block_counts
 from labeltree.evaluation.statistics.means_over_nodes import MeanOverNodes, MeansOverNodes
 from labeltree.evaluation.statistics.retrieval_jackknife import WithoutBlocks
 from labeltree.evaluation.statistics.sampling_units import join_groups
-from labeltree.evaluation.statistics.search_jackknife import BlockEffects, SearchJackknife
+from labeltree.evaluation.statistics.search_jackknife import BlockEffects, QueryCounts, SearchJackknife
 from labeltree.runs.table_file_columns import number_groups
 from labeltree.taxonomy.versions.paired_names import list_differences
 
@@ -405,13 +405,13 @@ class PairedEstimates:
         """Likewise, of samples that are searched among each other in the same blocks."""
         values, weights = _stacked(runs, keys)
         counted = ~np.isnan(values)
-        units = [[run.count_groups(rows) for rows in counted[:, at].T] for at, run in enumerate(runs)]
+        counts = [_count_queries(run, values[:, at]) for at, run in enumerate(runs)]
         searches = next(each.searches for run in runs for key in keys if (each := run.without.get(key)))
         single = np.asarray((np.isin(values, [0.0, 1.0]) | ~counted).all(axis=0))
         effects = [
             _effects(run, keys, values[:, at], weights[:, at], searches) for at, run in enumerate(runs)
         ]
-        jackknife = SearchJackknife(effects, np.array(units, dtype=float), single)
+        jackknife = SearchJackknife(effects, counts, single)
         return self._found(jackknife, None, counted, place, runs)
 
     def _measure_joint(
@@ -582,6 +582,13 @@ def _correlations_without_blocks(runs: Sequence[Outcomes], keys: Sequence[Key]) 
                 weight = np.where(known, weights[:, place, column], 0.0)
                 left[:, place, column] = part.left_out(csr_array(weight[None]), of_samples)[0]
     return JointJackknife(value, left, None, np.full(len(keys), -1.0))
+
+
+def _count_queries(run: Outcomes, values: Floats) -> QueryCounts:
+    """The queries of a run's metrics, from the values `(n, m)` of its samples, and the units they lie in."""
+    sample, metric = np.nonzero(~np.isnan(values))
+    units = np.arange(len(run)) if run.units is None else run.units
+    return QueryCounts.of(metric, units[sample], values[sample, metric], values.shape[1])
 
 
 def _effects(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,40 @@ from labeltree.evaluation.statistics.interval_ends import (
     binomial_ends,
 )
 
-__all__ = ["BlockEffects", "SearchJackknife"]
+__all__ = ["BlockEffects", "QueryCounts", "SearchJackknife"]
+
+
+class QueryCounts(NamedTuple):
+    """How many queries count in each of m means, and how they lie in independent units.
+
+    Attributes:
+        queries: `(m,)` number of queries.
+        units: `(m,)` number of groups, else of samples, that they are of.
+        rarer: `(m,)` number of units that have the rarer of right and wrong queries.
+    """
+
+    queries: Floats
+    units: Floats
+    rarer: Floats
+
+    @classmethod
+    def of(cls, mean: NDArray[np.int64], units: NDArray[np.int64], values: Floats, count: int) -> QueryCounts:
+        """Those of e queries in means.
+
+        Args:
+            mean: `(e,)` number of a mean, 0 to m − 1.
+            units: `(e,)` unit of the query.
+            values: `(e,)` its value.
+            count: m.
+        """
+
+        def different(chosen: NDArray[np.bool_]) -> Floats:
+            pairs = np.unique(np.stack([mean[chosen], units[chosen]]), axis=1)
+            return np.bincount(pairs[0], minlength=count).astype(np.float64)
+
+        queries = np.bincount(mean, minlength=count).astype(np.float64)
+        every = different(np.ones(len(mean), dtype=bool))
+        return cls(queries, every, np.minimum(different(values > 0), different(values < 1)))
 
 
 @dataclass(frozen=True)
@@ -68,8 +101,10 @@ class SearchJackknife:
 
     Differences have the interval and the test of t. A number p has the exact interval (Clopper & Pearson
     1934) of a share of n samples, n = p(1 − p)/e², where e is the standard error times the quantile of t and
-    divided by that of the normal distribution; n is the number of units where p is 0 or 1, and at most this
-    in a share of queries. In other numbers within 0.1 of 0 and 1, where most draws vary little and few vary
+    divided by that of the normal distribution; n is the number of units where p is 0 or 1, and at most that
+    of queries in a share of them. Where units have several queries, t gives n up to the number of units only;
+    beyond it, it has at most twice as many degrees of freedom as units have the rarer outcome (see
+    `proportion_interval`). In other numbers within 0.1 of 0 and 1, where most draws vary little and few vary
     much, less is taken off, down to half at 0 and 1.
 
     There is no interval with fewer than six blocks of queries, nor where all blocks agree on a number other
@@ -77,16 +112,18 @@ class SearchJackknife:
 
     Args:
         runs: The effects of the blocks on m means, for each of r runs.
-        units: `(r, m)` number of independent units among the queries that count.
+        counts: The queries of the m means of each run.
         single: `(r, m)` whether a mean is the share of queries of which something is true.
 
     Attributes:
         ratios: `(r, m)` the means.
     """
 
-    def __init__(self, runs: list[BlockEffects], units: Floats, single: NDArray[np.bool_]) -> None:
+    def __init__(
+        self, runs: list[BlockEffects], counts: Sequence[QueryCounts], single: NDArray[np.bool_]
+    ) -> None:
         self.ratios: Floats = np.stack([each.value for each in runs])
-        self._runs, self._units, self._single = runs, units, single
+        self._runs, self._counts, self._single = runs, counts, single
 
     def variance(self, contrast: Floats) -> tuple[Floats, Floats]:
         """The variance `(m,)` of a weighted sum of the runs, and its degrees of freedom `(m,)`.
@@ -125,14 +162,24 @@ class SearchJackknife:
         used = np.flatnonzero(contrast)
         value: Floats = contrast[used] @ self.ratios[used]
         variance, freedom = self.variance(contrast)
+        bounded, single = _is_mean(contrast), self._single[used].all(axis=0)
+        queries, units, rarer = (
+            np.min(several, axis=0) for several in zip(*(self._counts[run] for run in used), strict=True)
+        )
         error, level = np.sqrt(variance), (1 + confidence) / 2
         reach = error * stdtrit(freedom, level)
         agree = np.isnan(error) | (error <= SAME)
         low, high = (np.where(agree, np.nan, end) for end in (value - reach, value + reach))
-        bounded, units = _is_mean(contrast), self._units[used].min(axis=0)
         inside = bounded & (value > SAME) & (value < 1 - SAME) & ~agree
-        sure = np.where(inside, value * (1 - value) / np.square(np.where(inside, reach, 1) / ndtri(level)), 1)
-        sure = np.where(self._single[used].all(axis=0), np.minimum(sure, units), sure)
+        safe = np.where(inside, error, 1.0)
+
+        def like(degrees: Floats) -> Floats:
+            """So many samples have a share that is known as well."""
+            return value * (1 - value) / np.square(safe * stdtrit(degrees, level) / ndtri(level))
+
+        sure, few = like(freedom), np.minimum(freedom, np.maximum(2 * rarer, 1))
+        grouped = np.maximum(np.minimum(sure, units), like(few))
+        sure = np.where(single, np.minimum(np.where(units < queries, grouped, sure), queries), sure)
         ends = bounded & ~inside & ~np.isnan(error) & (np.minimum(value, 1 - value) <= SAME)
         share_of = np.where(inside, value, np.round(np.clip(np.nan_to_num(value), 0, 1)))
         exact = binomial_ends(share_of, np.where(inside, sure, units), confidence)
