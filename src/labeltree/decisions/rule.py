@@ -130,10 +130,16 @@ class DecisionRule:
             by_depth: See `bars`.
             top: Number of most probable classes to list beside each answer.
         """
+        return self.answer_on_paths(scores, promise, by_depth=by_depth, top=top)[0]
+
+    def answer_on_paths(
+        self, scores: Tensor, promise: Promise | None = None, *, by_depth: int | None = None, top: int = 3
+    ) -> tuple[Answers, Paths]:
+        """As `answer`, with the paths that the answers lie on."""
         probabilities = self.probabilities(scores)
         paths = self._paths(probabilities)
         nodes, certain = paths.cut(self.bars(promise or Promise(), by_depth))
-        return self._answers(probabilities, nodes, certain, nodes != paths.ends, top)
+        return self._answers(probabilities, nodes, certain, nodes != paths.ends, top), paths
 
     def paths(self, scores: Tensor) -> Paths:
         """The path of each sample, of which its answer is a node, from class scores (n, C)."""

@@ -25,7 +25,7 @@ from labeltree.decisions import (
     fit_novelty,
     mark_unknown,
 )
-from labeltree.decisions.answers import Descent
+from labeltree.decisions.answers import Descent, Paths
 from labeltree.decisions.answers_of_groups import GroupRule, fit_group_rule
 from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import ClassScores, FittedScores, MergedScores
@@ -335,10 +335,10 @@ class Decider:
                 options says.
         """
         scores = self.scores(table) if len(table) else torch.empty(0, len(self.rule.classes)).double()
-        answers = self.marked(answer_scores_by(self.rule, scores, options, price))
+        answers, paths = answer_scores_by(self.rule, scores, options, price)
+        answers = self.marked(answers)
         if self.novelty is None:
             return answers
-        paths = self.rule.paths(scores)
         return mark_unknown(answers, paths, self.novelty.fit(table, paths.nodes), options.unknown)
 
     def called_unknown(self, table: EmbeddingTable) -> Tensor | None:
@@ -355,11 +355,11 @@ class Decider:
 
 def answer_scores_by(
     rule: DecisionRule, scores: Tensor, options: AnswerOptions, price: TreeCost | Tensor | None
-) -> Answers:
-    """Answers of a rule for class scores, by the required coverage or, with a price, by cost."""
+) -> tuple[Answers, Paths]:
+    """Answers of a rule for class scores, by coverage or, with a price, by cost; and their paths."""
     if price is not None:
-        return rule.cheapest(scores, price, options.top)
-    return rule.answer(scores, options.promise, by_depth=options.by_depth, top=options.top)
+        return rule.cheapest(scores, price, options.top), rule.paths(scores)
+    return rule.answer_on_paths(scores, options.promise, by_depth=options.by_depth, top=options.top)
 
 
 def about_run(run: TrainedRun, asked: str) -> dict[str, str]:

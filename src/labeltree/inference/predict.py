@@ -374,7 +374,7 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str, unit: str) -> An
         )
     chosen, units = decider.group_rule(per), table.units(per)
     groups, scores = chosen.combine(decider.rule.probabilities(decider.scores(table)), units)
-    answers = decider.marked(answer_scores_by(chosen.rule, scores, options, task.price))
+    answers = decider.marked(answer_scores_by(chosen.rule, scores, options, task.price)[0])
     said = _add_advice(said, decider, answers)
     names = _unit_names(groups, units, task.source, per)
     labels = judged = seen = contradictory = coverage = None

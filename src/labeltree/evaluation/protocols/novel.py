@@ -111,7 +111,7 @@ def novel(inputs: Inputs, options: NovelOptions) -> ProtocolResult:
     shown = table.rows(rows)
     scores = scorer(inputs.standard_table.rows(rows))
     promise = Promise(options.coverage)
-    plain, paths = rule.answer(scores, promise, top=1), rule.paths(scores)
+    plain, paths = rule.answer_on_paths(scores, promise, top=1)
     reference = inputs.subsample(train, _MOST_REFERENCE)
     novelty = fit_novelty(table.rows(reference), table.rows(held), tree, seed=inputs.settings.seed)
     fit = novelty.fit(shown, paths.nodes, options.level)
