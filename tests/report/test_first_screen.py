@@ -190,8 +190,9 @@ def test_a_share_is_low_as_classes_were_not_learned(result: EvaluationResult) ->
 def test_coverage_of_answers_that_name_nothing(result: EvaluationResult) -> None:
     decided = result.main.protocols["decisions"]
 
-    def said(coverage: float, low: float, root: float) -> str:
-        scores = decided.scores | {"coverage_at_0.9": coverage, "root_at_0.9": root}
+    def said(coverage: float, low: float, root: float, leaves: float = 0.5) -> str:
+        shares = {"coverage_at_0.9": coverage, "root_at_0.9": root, "right_leaf_at_0.9": leaves}
+        scores = decided.scores | shares
         intervals = decided.intervals | {"coverage_at_0.9": (low, 0.99)}
         changed = replace(decided, scores=scores, intervals=intervals)
         main = replace(result.main, protocols=result.main.protocols | {"decisions": changed})
@@ -201,9 +202,13 @@ def test_coverage_of_answers_that_name_nothing(result: EvaluationResult) -> None
     assert "name nothing" not in said(0.84, 0.7, 0.1)
     withheld = "of the answers hold the truth; 90 % were promised. But 80.0 % of them name nothing"
     assert f"96.0 % (90.0 to 99.0 %) {withheld}" in said(0.96, 0.9, 0.8)
-    assert "But 50.0 % of them name nothing" in said(0.96, 0.9, 0.5), "half of them are many"
-    assert "name nothing" not in said(0.96, 0.9, 0.499)
-    assert "name nothing" not in said(0.96, 0.9, math.nan)
+    many = said(0.96, 0.9, 0.2, 0.0)
+    assert "But 20.0 % of them name nothing, as no class and no branch was sure enough; 0.0 % of" in many
+    assert "sure enough; 0.0 % of them name the right class itself. Of 36 groups" in many
+    assert "name" not in said(0.96, 0.9, 0.199)
+    assert " promised. But only 9.9 % of them name the right class itself. Of" in said(0.96, 0.9, 0.1, 0.099)
+    assert "name" not in said(0.96, 0.9, 0.1, 0.1)
+    assert "name" not in said(0.96, 0.9, math.nan, math.nan)
 
 
 def test_the_page_opens_with_them(

@@ -38,7 +38,8 @@ __all__ = [
 
 _MOST_VALUES = 6  # of an attribute that are named one by one
 _NO_ENDS = math.nan, math.nan
-_MANY_WITHHELD = 0.5  # of the answers, of which the coverage then says little
+_MANY_WITHHELD = 0.2  # of the answers, of which the coverage then says little
+_FEW_LEAVES = 0.1  # right ones, likewise
 
 
 @dataclass(frozen=True)
@@ -338,11 +339,19 @@ def _has_promised(result: EvaluationResult, asked: float) -> bool:
 
 
 def _withheld_note(result: EvaluationResult, asked: float) -> str:
-    """A sentence on answers that name nothing, and so hold the truth; empty if they are fewer than half."""
-    share = result.main.protocols["decisions"].scores.get(f"root_at_{asked:g}", 0.0)
-    if not share >= _MANY_WITHHELD:
+    """A sentence on what answers name, where many name nothing, or few a class; else empty."""
+    scores = result.main.protocols["decisions"].scores
+    share, leaves = (
+        scores.get(f"root_at_{asked:g}", math.nan),
+        scores.get(f"right_leaf_at_{asked:g}", math.nan),
+    )
+    if not (share >= _MANY_WITHHELD or leaves < _FEW_LEAVES):
         return ""
-    return f" But {percent(share)} of them name nothing, as no class and no branch was sure enough."
+    nothing = f"{percent(share)} of them name nothing, as no class and no branch was sure enough"
+    right = "" if math.isnan(leaves) else f"{percent(leaves)} of them name the right class itself"
+    if not share >= _MANY_WITHHELD:
+        return f" But only {right}."
+    return f" But {nothing}{'; ' if right else ''}{right}."
 
 
 def _groups_note(result: EvaluationResult, asked: float) -> str:
