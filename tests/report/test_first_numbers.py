@@ -14,7 +14,9 @@ from labeltree.evaluation import ProtocolResult
 from labeltree.evaluation.protocols.decisions import LATER
 from labeltree.evaluation.protocols.nodes_as_tests import POINT_COUNTS, QUESTION_COUNTS
 from labeltree.evaluation.result import AttributeResult
+from labeltree.inference.run_embeddings import RAW_NAMES
 from labeltree.metrics.catalogue import Metric
+from labeltree.report import compare_answers
 from labeltree.report.compare_answers import AnswerDifference
 from labeltree.report.pages import first_screen
 from labeltree.report.pages.first_screen import (
@@ -24,7 +26,7 @@ from labeltree.report.pages.first_screen import (
 )
 from labeltree.report.pages.number_tiles import tiles
 from labeltree.report.pages.opening_sentences import _beside, opening
-from labeltree.report.tables.metric_table import table_cells
+from labeltree.report.tables.metric_table import metric_table, table_cells
 from labeltree.report.wording import format_interval, format_points, format_score, percent, say_far_off
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -304,3 +306,113 @@ def test_the_best_of_a_row_is_the_largest_or_the_smallest_as_it_is_shown() -> No
     assert best(neither) == [False] * 4
     assert best(more, [0.5, 0.5001]) == [False, False]
     assert best(more, [0.5, nan]) == [False, False]
+
+
+def fake_method(name: str, **scores: float) -> Any:
+    return SimpleNamespace(
+        name=name,
+        answer_score=lambda metric: scores[metric],
+        classifier=SimpleNamespace(name="own"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours", "difference", "said"),
+    [
+        (0.75, AnswerDifference(0.125, 0.01, 0.2, 0.001, 0.9),
+         "Training added 12.5 points of right answers (90 % interval +1.0 to +20.0; "),
+        (0.5, AnswerDifference(-0.125, -0.2, -0.01, 0.001, 0.95),
+         "Training cost 12.5 points of right answers (95 % interval −20.0 to −1.0; "),
+        (0.75, AnswerDifference(0.125, -0.01, 0.2, 0.2, 0.95),
+         "Training added no right answers that can be told from chance: +12.5 points (95 % interval −1.0 to "
+         "+20.0; "),
+        (0.75, None, "Training changed the right answers by +12.5 points ("),
+        (0.625, None, "Training added no right answers ("),
+    ],
+)  # fmt: skip
+def test_what_training_added_is_said_in_points(ours: float, difference: Any, said: str) -> None:
+    methods = {"mine": fake_method("mine", top1=ours), "encoder": fake_method("encoder", top1=0.625)}
+    methods["pretrained encoder"] = methods.pop("encoder")
+    result: Any = SimpleNamespace(name="mine", methods=methods, main=methods["mine"], same_features=[])
+    known = {} if difference is None else {"pretrained encoder": difference}
+    end = f"{100 * ours:.1f} % right, 62.5 % by the pretrained encoder)."
+    assert plain(compare_answers.added_by_training(result, known)) == said + end
+
+
+def test_advice_fits_what_the_run_reads_and_tests_have_its_confidence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine = fake_method("mine", top1=0.5, hierarchical_f1=0.5)
+    for kind, advice in (
+        ("vector", "a layer on the vectors (--adapter 256)"),
+        ("image", "a pretrained --enc"),
+    ):
+        raw = fake_method(RAW_NAMES[kind], top1=0.6, hierarchical_f1=0.4)
+        result: Any = SimpleNamespace(name="mine", methods={"mine": mine, raw.name: raw}, main=mine)
+        said = compare_answers.raw_is_better(result, {})
+        assert said.startswith(
+            f"{raw.name} alone give more right answers than the model: top-1 accuracy 0.6000"
+        )
+        assert f"Try {advice}" in said
+    given: dict[str, Any] = {}
+
+    def compare(outcomes: Any, **options: Any) -> Any:
+        given.update(options)
+        return SimpleNamespace(metric=lambda name: SimpleNamespace(differences={}))
+
+    monkeypatch.setattr(compare_answers, "compare", compare)
+    result.settings = SimpleNamespace(resamples=77, confidence=0.8)
+    result.outcomes = dict.fromkeys(result.methods, "outcomes")
+    assert compare_answers.answer_differences(result) == {}
+    assert (given["confidence"], given["resamples"], given["baseline"]) == (0.8, 77, "mine")
+    result.settings.resamples = 0
+    given.clear()
+    compare_answers.answer_differences(result)
+    assert given == {}
+
+
+def test_every_row_is_of_its_representation_and_method() -> None:
+    def method(shift: float) -> Any:
+        scores = {"features": {"recall_at_1": 0.25}, "embeddings": {"recall_at_1": 0.5}}
+        return SimpleNamespace(
+            scores=scores,
+            score=lambda key, role=None: scores.get(role, {}).get(key, nan) + shift,
+            interval=lambda key, role=None: (0.1 + shift, 0.9) if key in scores.get(role, {}) else (nan, nan),
+            representations={
+                "features": SimpleNamespace(source="the features", dim=8),
+                "embeddings": SimpleNamespace(source="the head", dim=5),
+            },
+        )
+
+    methods = {"mine": method(0.0), "theirs": method(0.125)}
+    result: Any = SimpleNamespace(
+        methods=methods, main=methods["mine"], search={}, settings=SimpleNamespace(hp_k=250)
+    )
+    found = [
+        (group.reads, [(cell.text, cell.interval, cell.best) for cell in group.rows[0].cells])
+        for group in metric_table(result, "image", "images")
+    ]
+    assert found == [
+        ("the head", [("50.0", "10.0 – 90.0", False), ("62.5", "22.5 – 90.0", True)]),
+        ("the features", [("25.0", "10.0 – 90.0", False), ("37.5", "22.5 – 90.0", True)]),
+    ]
+
+
+def test_warnings_and_reasons_are_given_at_their_limits() -> None:
+    assert first_screen._warnings("open", [20, 15, 30, 25, 0], "image") == []
+    assert first_screen._warnings("open", [20, 14, 30, 25, 0], "image") == [
+        "Only 19 images called open: the PPV is uncertain."
+    ]
+    more = promised(0.9, 0.95, (nan, nan), {"test samples of classes that were not learned": 3})
+    assert plain(promise_sentence(more)) == "95.0 % of the answers hold the truth; 90 % were promised."
+    result = promised(0.9, 0.9, (0.88, 0.92), {})
+    key = "decisions.coverage_at_0.9"
+    result.main.by_attribute = [
+        AttributeResult("site", "a", 50, None, {key: 0.95}, {key: (0.94, 0.96)}, {key: 19}),
+        AttributeResult("site", "b", 50, 9, {key: 0.95}, {key: (0.94, 0.96)}, {key: 40}, {key: 5}),
+    ]
+    panel = promise_panel(result, "images")
+    assert panel is not None
+    assert [(part.samples, part.verdict) for part in panel.parts] == [
+        ("19 images", "too few to tell"), ("40 images", "too few to tell"),
+    ]  # fmt: skip

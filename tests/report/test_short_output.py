@@ -19,7 +19,9 @@ def test_the_classifier_that_answers_is_named_where_it_is_not_the_run_s_own() ->
 
     def said(kind: str, accuracies: dict[str, float], asked: str = "auto") -> str:
         main = found.main
-        chosen = replace(main.classifier, name=kind, accuracies=accuracies, asked=asked, hierarchical_f1={})
+        chosen = replace(
+            main.classifier, name=kind, accuracies=accuracies, asked=asked, hierarchical_f1={}, samples=1234
+        )
         return short_table(replace(found, methods={found.name: replace(main, classifier=chosen)}))
 
     both = {"own": 0.8, "lda": 0.9}
@@ -29,7 +31,7 @@ def test_the_classifier_that_answers_is_named_where_it_is_not_the_run_s_own() ->
     assert "Answers come from" not in said("own", {"own": 0.9, "lda": 0.8})
     assert "Answers come from" not in said("lda", {"lda": 0.9})  # the run has no classifier of its own
     level = said("lda", {"own": 0.9, "lda": 0.9, "probe": 0.8})
-    assert "features; 2 classifiers are equally good on" in level
+    assert "features; 2 classifiers are equally good on 1,234 validation samples, too few to tell" in level
     assert "equally good" not in said("lda", {"own": 0.9, "lda": 0.9}, asked="lda")
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from labeltree.decisions.evidence_for_answers import Neighbour, Step
+from labeltree.evaluation import read
 from labeltree.index.hits import Hits
 from labeltree.index.search_results import Answer
 from labeltree.report.charts.dial_curve import DialPoint, dial_figure
@@ -20,12 +21,13 @@ from labeltree.report.charts.grid_charts import cell_chart
 from labeltree.report.charts.interval_chart import IntervalDot, IntervalRow, interval_chart
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.training_curves import history_groups, trained_with
+from labeltree.report.charts.tree_colours import nearness_colour
 from labeltree.report.pages.search_page import _wall
 from labeltree.report.shown_samples import sample_pictures
-from labeltree.report.shown_samples.encode_pictures import ShownSamples, shorten
+from labeltree.report.shown_samples.encode_pictures import ShownSamples, picture, shorten
 from labeltree.report.shown_samples.explanations import Explained, Explanation, _pick, explanation_rows
 from labeltree.report.shown_samples.sample_pictures import SamplePictures
-from labeltree.report.shown_samples.searches import search_legend
+from labeltree.report.shown_samples.searches import Search, choose_searches, search_legend, search_rows
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -277,3 +279,27 @@ def test_differences_stand_with_their_intervals() -> None:
     assert drawn.count("whisker") == 1
     assert 'class="dot m1 open"' in drawn
     assert "theirs: " not in drawn
+
+
+def test_classes_with_few_samples_are_not_searched_for_and_one_search_in_three_fails() -> None:
+    nodes = torch.tensor([X] * 2 + [Y] * 9 + [Z] * 9)
+    points = torch.nn.functional.one_hot(nodes, 6).float()
+    points[2] = points[11]  # a y among the z
+    table = EmbeddingTable(points, nodes, geometry="euclidean")
+    found = choose_searches(read(table, "embeddings"), nodes, torch.arange(20), TREE, count=2)
+    assert [int(nodes[search.query]) for search in found] == [Y, Z]
+    assert [search.failure for search in found] == [True, False]
+    assert found[0].query == 2
+    (row,) = search_rows(
+        [Search(2, torch.tensor([3, 0, 11]), torch.zeros(3), 8)], ShownSamples(table), TREE, NAMES
+    )
+    assert [card.colour for card in row.results] == [nearness_colour(share) for share in (0, 0.5, 1)]
+    assert [card.words for card in row.results] == [
+        "same class", "meets the query at a", "meets the query at the whole tree",
+    ]  # fmt: skip
+
+
+def test_small_pictures_lose_nothing() -> None:
+    assert [picture(torch.zeros(1, side, 8, dtype=torch.uint8))[:15] for side in (64, 65)] == [
+        "data:image/png;", "data:image/jpeg",
+    ]  # fmt: skip

@@ -96,6 +96,7 @@ def test_the_queue_is_of_a_node_and_goes_in_pages(tmp_path: Path) -> None:
     assert page("decided", 0, 0, 20) == ([25, 12], 6, 2, 2)
     assert page("open", find("cold"), 0, 20) == ([20, 0, 31], 4, 1, 3)
     assert page("open", find("red"), 0, 20) == ([3], 1, 0, 1)
+    assert page("all", 0, 0, 20, 25) == ([0, 31, 12], 6, 2, 3)
     assert page("open", find("cold"), 0, 20, 3) == ([0, 31], 4, 1, 2), "after one of another node"
     (item,) = show.review_page("decided", find("orange"), 0, 20).items
     assert (item.action, item.decided_path, item.suggested_path) == ("accept", ["cold"], ["warm", "red"])
@@ -298,12 +299,12 @@ def test_an_answer_below_the_label_is_right(tmp_path: Path) -> None:
     it = replace(
         make_collection(tmp_path, each=1),
         taxonomy=tree,
-        nodes=np.array([a, a, x, x, -1, 0]),
-        predictions=np.array([y, z, x, a, x, x]),
+        nodes=np.array([a, a, x, x, -1, 0, x]),
+        predictions=np.array([y, z, x, a, x, x, y]),
     )
-    assert it.right.tolist() == [True, False, True, False, False, True]
+    assert it.right.tolist() == [True, False, True, False, False, True, False]
     rows = replace(it, splits=None).judged[0]
-    assert rows.tolist() == [True, True, True, True, False, False]
+    assert rows.tolist() == [True, True, True, True, False, False, True]
 
 
 def test_a_dial_that_is_not_given_stays_where_the_run_has_it(tmp_path: Path) -> None:
