@@ -146,6 +146,8 @@ def test_pictures_are_as_large_as_was_asked(tmp_path: Path) -> None:
     assert sizes == [(64, 64), (160, 160), (480, 480)]
     drawn = [Image.open(BytesIO(pictures.get(1, size))).size for size in (64, 480)]
     assert drawn == [(60, 60), (480, 480)], "by whole factors, so that pixels stay squares"
+    large = Pictures([""], [tmp_path], ServiceSettings(), lambda row: np.zeros((1, 600, 300), np.uint8))
+    assert Image.open(BytesIO(large.get(0, 160))).size == (80, 160)
 
 
 def test_other_samples_stand_between_landmarks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
