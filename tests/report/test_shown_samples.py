@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+from io import BytesIO
 from math import nan
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from labeltree.decisions.evidence_for_answers import Neighbour, Step
 from labeltree.evaluation import read
@@ -303,3 +306,9 @@ def test_small_pictures_lose_nothing() -> None:
     assert [picture(torch.zeros(1, side, 8, dtype=torch.uint8))[:15] for side in (64, 65)] == [
         "data:image/png;", "data:image/jpeg",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("largest", "size"), [(64, (48, 64)), (160, (120, 160)), (500, (300, 400))])
+def test_no_side_of_a_picture_is_longer_than_was_asked(largest: int, size: tuple[int, int]) -> None:
+    drawn = picture(torch.zeros(3, 400, 300, dtype=torch.uint8), largest)
+    assert Image.open(BytesIO(base64.b64decode(drawn.partition(",")[2]))).size == size

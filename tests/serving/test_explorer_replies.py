@@ -83,6 +83,7 @@ def test_a_node_has_its_children_with_their_counts(tmp_path: Path) -> None:
         ("b", 8, 5, 5), ("a", 10, 9, 8),
     ]  # fmt: skip
     assert show.info(None).splits == ["b", "a"], "as they come first"
+    assert show.info(None).labelled == 39, "labels that share the root alone are labels"
     near = show.near(show.collection.vectors[14], "a vector", 3, None, warm)
     assert [hit.far is None for hit in near.hits] == [int(hit.sample.node) <= 0 for hit in near.hits]
 
