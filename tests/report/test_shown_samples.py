@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from io import BytesIO
 from math import nan
 from pathlib import Path
@@ -18,10 +19,12 @@ from labeltree.decisions.evidence_for_answers import Neighbour, Step
 from labeltree.evaluation import read
 from labeltree.index.hits import Hits
 from labeltree.index.search_results import Answer
+from labeltree.report.charts.bar_charts import DotRow, Line, difference_chart, line_chart
 from labeltree.report.charts.dial_curve import DialPoint, dial_figure
-from labeltree.report.charts.figures import _mean, curve_chart, curve_figure, depth_chart
+from labeltree.report.charts.figures import _mean, curve_chart, curve_figure, depth_chart, depth_figure
 from labeltree.report.charts.grid_charts import cell_chart
 from labeltree.report.charts.interval_chart import IntervalDot, IntervalRow, interval_chart
+from labeltree.report.charts.map_projection import principal_axes
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.training_curves import history_groups, trained_with
 from labeltree.report.charts.tree_colours import nearness_colour
@@ -312,3 +315,48 @@ def test_small_pictures_lose_nothing() -> None:
 def test_no_side_of_a_picture_is_longer_than_was_asked(largest: int, size: tuple[int, int]) -> None:
     drawn = picture(torch.zeros(3, 400, 300, dtype=torch.uint8), largest)
     assert Image.open(BytesIO(base64.b64decode(drawn.partition(",")[2]))).size == size
+
+
+def test_lines_are_named_where_they_end() -> None:
+    lines = [Line("falls", [0.9, 0.5, 0.1], 0), Line("rises", [0.1, 0.5, 0.9, nan], 1)]
+    wide, narrow = (
+        str(line_chart(lines, title="t", x_label="x", y_label="y", narrow=each)) for each in (False, True)
+    )
+    at = {name: float(y) for y, name in re.findall(r'y="([\d.]+)"[^>]*>(falls|rises)<', wide)}
+    assert at["falls"] > at["rises"] + 100, "farther down"
+    assert re.findall(r"(falls|rises) <b>([\d.]+%)", narrow) == [("falls", "10.0%"), ("rises", "90.0%")]
+    rows = [DotRow("a", "", [0.1], texts=["x"], sure=[sure]) for sure in (True, False)]
+    open_marks = [str(difference_chart([row], ["m"], baseline="b", title="t")) for row in rows]
+    assert ["m1 open" in drawn for drawn in open_marks] == [False, True]
+
+
+def test_the_chart_by_depth_has_the_intervals_of_the_classifier_that_answers() -> None:
+    method = SimpleNamespace(
+        name="mine",
+        representations={"features": SimpleNamespace(source="features")},
+        answer_by_depth=[0.9, 0.8],
+        by_depth={"lda": [0.9, 0.8]},
+        depth_intervals={"lda": [(0.85, 0.95), (0.7, 0.88)]},
+        classifier=SimpleNamespace(name="lda"),
+    )
+    result: Any = SimpleNamespace(main=method, methods={"mine": method})
+    figure = depth_figure(result, TREE, TREE.leaves)
+    drawn = str(figure["chart"])
+    assert drawn.count("whisker") == 4, "two, for wide and narrow screens"
+    assert "Depth 1, the coarsest" in drawn
+    assert "Depth 2, the exact class" in drawn
+    assert [(name, by, [plain(each) for each in cells]) for name, by, cells in figure["rows"]] == [
+        ("mine", "lda", ["90.0 %", "80.0 %"])
+    ]
+    assert figure["depths"] == [1, 2]
+
+
+def test_the_axes_of_a_map_point_the_same_way_everywhere() -> None:
+    for seed in range(9):
+        vectors = np.random.default_rng(seed).normal(size=(7, 4))
+        for sign in (1, -1):
+            axes, values = principal_axes(sign * vectors)
+            assert (axes.sum(1) >= 0).all()
+            assert values.tolist() == sorted(values.tolist(), reverse=True)
+    flat, _ = principal_axes(np.array([[2.0], [-2.0]]))
+    assert flat.tolist() == [[1.0], [0.0]]
