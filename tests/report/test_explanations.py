@@ -11,9 +11,11 @@ import torch
 from html_page import Page
 from report_inputs import SMALL, clinic_table
 
+from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
 from labeltree.report import render_report
 from labeltree.report.charts.node_names import NodeNames
+from labeltree.report.shown_samples import explanations
 from labeltree.report.shown_samples.encode_pictures import ShownSamples
 from labeltree.report.shown_samples.explanations import explain_samples, explanation_rows
 from labeltree.report.tables.node_table import node_table
@@ -88,6 +90,40 @@ def test_without_validation_samples_nothing_is_promised(taxonomy: Taxonomy, tabl
         .text.partition("Why these answers")[2]
         .partition("Distances are")[0]
     )
+
+
+def test_explanations_calibrate_on_groups_and_never_on_what_is_measured(
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, object]] = []
+
+    def fit_rule(scores: torch.Tensor, nodes: torch.Tensor, classes: object, **options: object) -> object:
+        asked.append({"nodes": nodes, **options})
+        raise DataError("too few")
+
+    monkeypatch.setattr(explanations, "fit_rule", fit_rule)
+    samples = result.samples
+    assert samples is not None
+    found = explain_samples(
+        replace(result, settings=replace(result.settings, seed=7)), table, samples, taxonomy
+    )
+    assert found is not None
+    assert not found.promised
+    held = torch.from_numpy(table.split == "val")
+    assert table.groups is not None
+    (given,) = asked
+    assert torch.equal(given["groups"], table.groups[held])  # type: ignore[arg-type]
+    assert torch.equal(given["nodes"], table.nodes[held])  # type: ignore[arg-type]
+    assert given["seed"] == 7
+    explain_samples(result, table, replace(samples, split="val"), taxonomy)
+    assert len(asked) == 1, "validation samples judge nothing that is fitted to them"
+    nodes = table.nodes.clone()
+    nodes[samples.test[1:]] = taxonomy.find("apparel")
+    nodes[samples.train[:5]] = -1
+    few = explain_samples(result, replace(table, nodes=nodes), samples, taxonomy)
+    assert few is not None
+    assert [each.row for each in few.samples] == [int(samples.test[0])], "the others are labelled coarsely"
+    assert torch.equal(few.training, samples.train[5:]), "the first have no label"
 
 
 def test_names_stand_for_what_cannot_be_shown(

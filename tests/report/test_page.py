@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from torch import Tensor
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
 from labeltree.report import render_report, write_report
+from labeltree.report.pages import report_page
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -271,3 +273,35 @@ def test_searches_among_texts_show_them():
     assert "texts" in html
     with pytest.raises(ValueError, match="texts gave 1 texts for"):
         render_report(result, table, taxonomy, texts=lambda i: texts(i)[:1], projection="PCA")
+
+
+def test_every_part_of_the_page_is_given_its_own_numbers(
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: dict[str, Any] = {}
+    drawn: list[tuple[int, int]] = []
+
+    def render(kind: str, title: str, **content: Any) -> str:
+        shown.update(content)
+        return f"{kind} {title}"
+
+    def some(rows: Tensor, nodes: Tensor, most: int, seed: int) -> Tensor:
+        drawn.append((most, seed))
+        return rows[:most]
+
+    monkeypatch.setattr(report_page, "render_page", render)
+    monkeypatch.setattr(report_page, "stratified_subsample", some)
+    monkeypatch.setattr(report_page, "promise_sentence", lambda result: "a promise")
+    settings = replace(result.settings, seed=7)
+    given = replace(result, settings=settings, cautions=["a caution", "a promise"])
+    assert (
+        render_report(given, table, taxonomy, title="Mine", projection="PCA", max_points=30) == "report Mine"
+    )
+    assert drawn == [(30, 7)]
+    assert shown["plane_count"] == 30
+    assert shown["cautions"] == ["a caution"], "the promise stands above them"
+    assert shown["count_rows"] == sum(len(group.rows) for group in shown["groups"]) > len(shown["groups"])
+    assert shown["other_branches"] == 0
+    assert shown["whole_tree"] == len(shown["error_rows"]) == taxonomy.num_nodes
+    assert (shown["few_cases"], shown["history"], shown["epochs"]) == (20, [], 0)
+    assert shown["settings"][:1] != shown["recipe"] == []

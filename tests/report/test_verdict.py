@@ -437,3 +437,15 @@ def test_its_short_table_has_the_main_numbers_and_the_notes() -> None:
     assert lines[1].startswith("top-1 accuracy")
     assert lines[1].endswith("] better")
     assert lines[-len(result.notes) :] == result.notes
+
+
+def test_what_is_few_or_frequent_is_so_from_its_limit_on() -> None:
+    first = [evaluation_verdict(answered({"boot": ["boot"] * count}))[0] for count in (19, 20)]
+    assert ["rough figure" in each for each in first] == [True, False]
+    some = [evaluation_verdict(answered({"boot": ["boot"] * 9 + ["sneaker"] * n}))[1] for n in (4, 5)]
+    assert some[0] == "It made 4 mistakes, too few to show a pattern."
+    assert some[1].startswith("5 of 5 mistakes are ")
+    names = [TREE.path_name(int(node)) for node in TREE.leaves]
+    pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]][:10]
+    every = {name: [b for a, b in (*pairs, *(each[::-1] for each in pairs)) if a == name] for name in names}
+    assert evaluation_verdict(answered(every))[1].startswith("2 of 20 mistakes are "), "a tenth is frequent"

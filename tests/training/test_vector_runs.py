@@ -191,7 +191,7 @@ def test_a_service_reads_json(run, others):
         taxonomy, nodes = model.taxonomy, model.answer_batch(vectors).nodes.tolist()
         assert [answer["answer"] for answer in answers] == [taxonomy.path_name(node) for node in nodes]
         mixed = client.post("/embed", json={"vectors": [vectors[0].tolist(), [1.0]]}).json()["embeddings"]
-        assert mixed[1]["problem"] == "it has 1 numbers; the run reads 6"
+        assert mixed[1]["problem"] == "it has 1 number; the run reads 6"
         for body, problem in (
             ({"texts": ["dog"]}, 'this run reads vectors: send JSON such as {"vectors": [[0.1, 0.2]]}'),
             ({"vectors": []}, "vectors: list should have at least 1 item"),

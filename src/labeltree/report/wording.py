@@ -166,5 +166,5 @@ def format_points(share: float) -> str:
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """`0.8765` as `87.7 %`."""
+    """`0.8768` as `87.7 %`."""
     return "–" if math.isnan(value) else f"{100 * value:.{digits}f}\u202f%"

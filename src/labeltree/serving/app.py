@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from labeltree.counted_nouns import say_count
 from labeltree.decisions.novelty import FALSE_ALARMS
 from labeltree.errors import DataError
 from labeltree.inference.predict import asked_text, promise_text
@@ -221,7 +222,8 @@ class Service:
                 if isinstance(content, str) and not content.strip():
                     problems[place] = "the text is empty"
                 elif isinstance(content, list) and len(content) != engine.width:
-                    problems[place] = f"it has {len(content):,} numbers; the run reads {engine.width:,}"
+                    has = say_count(len(content), "number")
+                    problems[place] = f"it has {has}; the run reads {engine.width:,}"
                 else:
                     lease.hold()  # of a client that goes, too, until its sample is out of the queue
                     waiting[place] = engine.ask(name, content, asked, lease.let_go)

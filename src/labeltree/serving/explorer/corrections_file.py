@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from labeltree.atomic import atomic_write
@@ -49,12 +49,12 @@ class CorrectionsFile:
         """See `DecisionFile`."""
         return self._understood(self._rows()[1])
 
-    def _understood(self, rows: Sequence[Mapping[str, str]]) -> Kept:
+    def _understood(self, rows: Mapping[int, Mapping[str, str]]) -> Kept:
         """What the rows say, as training takes them."""
         decisions: dict[str, Decision] = {}
         problems: dict[str, str] = {}
         corrected: dict[str, tuple[str, ...]] = {}
-        for line, row in enumerate(rows, 2):
+        for number, row in rows.items():
             sample = row["sample"]
             try:
                 decision = self._decision(row)
@@ -67,13 +67,13 @@ class CorrectionsFile:
                 decisions[sample] = decision
             except DataError as error:
                 name = f" (sample '{sample[:100]}')" if sample else ""
-                problems.setdefault(sample, f"'{self.path.name}', row {line}{name}: {error}")
+                problems.setdefault(sample, f"'{self.path.name}', row {number}{name}: {error}")
         return Kept({one: decision for one, decision in decisions.items() if one not in problems}, problems)
 
     def write(self, decisions: Mapping[str, Decision]) -> None:
         """See `DecisionFile`; what was taken back keeps its row, without a decision."""
-        columns, rows = self._rows()
-        now = self._understood(rows).decisions
+        columns, numbered = self._rows()
+        now, rows = self._understood(numbered).decisions, list(numbered.values())
         changed = {one for one in (*now, *decisions) if now.get(one) != decisions.get(one)}
         seen: set[str] = set()
         for row in rows:
@@ -125,8 +125,8 @@ class CorrectionsFile:
             "decision": decision.action,
         } | ({CONTENT: self._contents.get(sample, "")} if self._contents else {})
 
-    def _rows(self) -> tuple[list[str], list[dict[str, str]]]:
-        columns, rows = _read_table(self.path, COLUMNS) if self.path.exists() else (list(COLUMNS), [])
+    def _rows(self) -> tuple[list[str], dict[int, dict[str, str]]]:
+        columns, rows = _read_table(self.path, COLUMNS) if self.path.exists() else (list(COLUMNS), {})
         if self._contents and CONTENT not in columns:
             columns.append(CONTENT)
         return columns, rows
@@ -140,7 +140,7 @@ def read_suspects(path: Path, collection: Collection) -> list[Suspect]:
     """
     _, rows = _read_table(path, ("sample", "suggested"))
     suspects: dict[int, Suspect] = {}
-    for row in rows:
+    for row in rows.values():
         place = collection.row_of.get(row["sample"])
         if place is not None and place not in suspects:
             suspects[place] = Suspect(
@@ -183,21 +183,18 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _read_table(path: Path, needed: tuple[str, ...]) -> tuple[list[str], list[dict[str, str]]]:
-    """Columns and rows of a table as a spreadsheet saves it."""
+def _read_table(path: Path, needed: tuple[str, ...]) -> tuple[list[str], dict[int, dict[str, str]]]:
+    """Columns and rows of a table as a spreadsheet saves it; rows by the numbers that they have there."""
     (_, header), *numbered = spreadsheet_rows(path, _READER) or [(1, [])]
-    lines = [line for _, line in numbered if line]
+    lines = {number: line for number, line in numbered if line}
     columns = [name.strip() for name in header]
     columns = [name.lower() if name.lower() in {*needed, CONTENT} else name for name in columns]
     if twice := [name for name in columns if columns.count(name) > 1]:
         raise DataError(f"'{path}' has more than one column '{twice[0]}'; rename one, so that none is lost")
-    if any(len(line) > len(columns) for line in lines):
-        number = next(place for place, line in enumerate(lines, start=1) if len(line) > len(columns))
-        raise DataError(f"row {number} of '{path}' has more cells than there are columns; mend it first")
+    if longer := [number for number, line in lines.items() if len(line) > len(columns)]:
+        raise DataError(f"row {longer[0]} of '{path}' has more cells than there are columns; mend it first")
     missing = [name for name in needed if name not in columns]
     if missing:
         raise _READER.failure(path, f"it has no column '{missing[0]}'")
-    double = [name for name in needed if columns.count(name) > 1]
-    if double:
-        raise _READER.failure(path, f"it has more than one column '{double[0]}'")
-    return columns, [dict.fromkeys(columns, "") | dict(zip(columns, line, strict=False)) for line in lines]
+    empty = dict.fromkeys(columns, "")
+    return columns, {number: empty | dict(zip(columns, line, strict=False)) for number, line in lines.items()}
