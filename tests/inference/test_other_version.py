@@ -117,6 +117,19 @@ def test_the_promise_holds_on_the_new_tree(run: Path, version: tuple[Path, Path]
     assert int(judged.sum()) < len(labels)  # ferns are somewhere in flora now: they decide nothing
 
 
+def test_classes_that_are_gone_without_a_mapping_are_named(
+    run: Path, version: tuple[Path, Path], make_image_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    """A mapping says what became of them, and then there is nothing to say."""
+    photos = make_image_folder(tmp_path / "photos", per_leaf=1)
+    said = [
+        str(lt.load(run, taxonomy=version[0], mapping=m).predict(photos).warning) for m in (None, version[1])
+    ]
+    assert "The new taxonomy has no node for 'animal/dog/beagle', 'animal/dog/poodle', 'plant" in said[0]
+    assert "the node above each is answered instead. If they were renamed" in said[0]
+    assert "has no node for" not in said[1]
+
+
 def test_labels_of_new_data_are_of_the_new_tree(
     run: Path, version: tuple[Path, Path], tmp_path: Path, new_photos: Path
 ) -> None:

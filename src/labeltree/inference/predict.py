@@ -348,17 +348,18 @@ def _is_evaluated(task: _Task) -> bool:
 
 
 def _add_advice(said: dict[str, Any], decider: Decider, answers: Answers) -> dict[str, Any]:
-    """The sentences beside the answers, with what to do if some are above the parts of a split class."""
+    """The sentences beside the answers, with what to do on another version of the taxonomy.
+
+    That is, if some answers are above the parts of a split class, or nothing says why a class is gone.
+    """
     run = decider.run
-    at = torch.isin(answers.nodes, decider.coarse_classes)
-    if run.change is None or run.base is None or not bool(at.any()):
+    if run.change is None or run.base is None:
         return said
+    at = torch.isin(answers.nodes, decider.coarse_classes)
     classes = run_classifiers(run.base).scores(decider.chosen.name).classes
     places = run.change.places[classes]
-    advice = run.change.split_advice(
-        classes[torch.isin(places, answers.nodes[at])], str(run.folder.home.path)
-    )
-    return said | {"warning": _lines(said["warning"], advice)}
+    split = run.change.split_advice(classes[torch.isin(places, answers.nodes[at])], str(run.folder.home.path))
+    return said | {"warning": _lines(said["warning"], run.change.unexplained(classes), split)}
 
 
 def _answer_groups(task: _Task, said: dict[str, Any], per: str, unit: str) -> Answered:

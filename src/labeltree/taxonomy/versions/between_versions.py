@@ -151,6 +151,21 @@ class VersionChange:
             f"--retire {typed(mapping.old.path_name(split[0]))}' then tells the parts apart."
         )
 
+    def unexplained(self, classes: Tensor) -> str:
+        """Which classes `(k,)` of the old taxonomy the new one lacks, if no mapping says why; else empty."""
+        mapping = self.mapping
+        gone = [node for node in torch.unique(classes[classes > 0]).tolist() if bool(mapping.removed[node])]
+        if self.file is not None or not gone:
+            return ""
+        names = [f"'{mapping.old.path_name(node)}'" for node in gone]
+        many = len(gone) > 1
+        return (
+            f"The new taxonomy has no node for {', '.join(names[:3])}"
+            f"{f' and {len(names) - 3} more' if len(names) > 3 else ''}: the node above "
+            f"{'each' if many else 'it'} is answered instead. If {'they were' if many else 'it was'} renamed, "
+            "moved or merged, 'labeltree taxonomy map' writes what it guesses, and --mapping uses it."
+        )
+
     def counts(self, labels: Tensor) -> dict[str, ChangeCount]:
         """By kind of change: how many old nodes changed so, and how many of the labels `(n,)` that touches.
 
