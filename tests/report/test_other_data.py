@@ -161,7 +161,9 @@ def test_samples_of_training_are_told(home: Path) -> None:
     page = Page((home / "run" / "elsewhere-own" / "report.html").read_text("utf-8")).text
     assert found.reservations[0] in page
     assert lt.evaluate(home / "run", data=home / "new.csv", resamples=0).result.reservations == []
-    assert any("are also training or validation samples of the run" in each for each in found.cautions)
+    assert any(
+        "are also among the training or validation samples of the run" in each for each in found.cautions
+    )
     source = load_run(home / "run").source
     assert source.groups is not None
     known = sum(split != "test" for split in np.asarray(source.split).tolist())

@@ -169,7 +169,7 @@ def test_corrections_go_on_from_round_to_round(
     alone, named = correct_run(run, more, seen), correct_run(run, [*own, more], seen)
     assert alone.counts == named.counts == {"unlabelled": 1}
     assert str(already_corrected(run, seen, "test")).startswith(
-        f"Of {split.count('test')} test labels, 1 are as corrected before the run was trained"
+        f"Of {split.count('test')} test labels, 1 was corrected before the run was trained"
     )
     assert already_corrected(run, seen, "val") is None
 

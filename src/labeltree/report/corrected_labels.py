@@ -127,8 +127,8 @@ def already_corrected(folder: RunFolder, source: Source, split: str) -> str | No
     if not count:
         return None
     return (
-        f"Of {len(chosen):,} {split} labels, {count:,} are as corrected before the run was trained; samples "
-        f"that were removed then are not counted. {_FLATTERED}."
+        f"Of {len(chosen):,} {split} labels, {count:,} {'was' if count == 1 else 'were'} corrected before "
+        f"the run was trained; samples that were removed then are not counted. {_FLATTERED}."
     )
 
 

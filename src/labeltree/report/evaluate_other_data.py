@@ -411,7 +411,7 @@ def _seen_before(taught: int, later: int) -> list[str]:
     said = []
     if taught:
         said.append(
-            f"{taught} of these samples are also training or validation samples of the run: numbers on them "
-            "are too good. Leave them out."
+            f"{taught} of these samples {'is' if taught == 1 else 'are'} also among the training or "
+            "validation samples of the run: numbers on them are too good. Leave them out."
         )
     return [*said, *say_seen_since(later)]

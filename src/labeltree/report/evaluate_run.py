@@ -195,8 +195,9 @@ def say_seen_since(count: int) -> list[str]:
     if not count:
         return []
     return [
-        f"{count} of these samples are among those that the run was calibrated or extended with: promises "
-        "hold on them because of that, and after an extension all numbers are too good. Leave them out."
+        f"{count} of these samples {'is' if count == 1 else 'are'} among those that the run was calibrated "
+        "or extended with: promises hold on them because of that, and after an extension all numbers are too "
+        "good. Leave them out."
     ]
 
 
