@@ -163,7 +163,8 @@ class VersionChange:
             f"The new taxonomy has no node for {', '.join(names[:3])}"
             f"{f' and {len(names) - 3} more' if len(names) > 3 else ''}: the node above "
             f"{'each' if many else 'it'} is answered instead. If {'they were' if many else 'it was'} "
-            "renamed, moved or merged, 'labeltree taxonomy map' writes what it guesses, and --mapping uses it."
+            "renamed, moved or merged, 'labeltree taxonomy map' writes what it guesses, and --mapping uses "
+            "it."
         )
 
     def counts(self, labels: Tensor) -> dict[str, ChangeCount]:
