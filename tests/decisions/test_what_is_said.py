@@ -34,10 +34,10 @@ def depth(error: float, confidence: float, count: int) -> DepthCalibration:
     return DepthCalibration(count, 0.5, confidence, error, 0.3, 0.7, curve)
 
 
-# by chance 2·4·¼·P(X = 4 of 4) = 2·¾⁴ / 4 = 0.1582, and of two samples at ½ 2·2·½·¼ / 2 = 0.25
-BEFORE, AFTER = [depth(0.3, 0.5, 2), depth(0.2, 0.5, 2)], [depth(0.1, 0.75, 4), depth(0.02, 0.75, 4)]
+# by chance 2·3·0.3·P(X = 3 of 4 at 0.7) / 4 = 1.8·0.4116 / 4 = 0.1852, and of two at ½ 2·2·½·¼ / 2 = 0.25
+BEFORE, AFTER = [depth(0.3, 0.5, 2), depth(0.2, 0.5, 2)], [depth(0.1, 0.7, 4), depth(0.02, 0.7, 4)]
 CHECK = CalibrationCheck("temperature", True, 70, BEFORE, AFTER, 0.9, 0.6, 1.0)
-PERFECT = "Perfectly calibrated probabilities have 0.1582 on so many samples."
+PERFECT = "Perfectly calibrated probabilities have 0.1852 on so many samples."
 
 
 def test_a_calibration_that_is_applied() -> None:
@@ -47,7 +47,7 @@ def test_a_calibration_that_is_applied() -> None:
     )
     told = CHECK.to_dict()
     assert told.pop("sentence") == CHECK.sentence
-    assert told.pop("error_by_chance") == pytest.approx(0.75**4 / 2)
+    assert told.pop("error_by_chance") == pytest.approx(0.45 * 0.4116)
     assert {name: round(value, 9) if isinstance(value, float) else value for name, value in told.items()} == {
         "asked": "temperature",
         "applied": True,
@@ -61,7 +61,7 @@ def test_a_calibration_that_is_applied() -> None:
 
 
 def test_a_calibration_that_raises_the_error() -> None:
-    worse = [depth(0.4, 0.75, 4)]
+    worse = [depth(0.4, 0.7, 4)]
     mended = replace(CHECK, after=worse, loss_before=1.25, guessing=0.8)
     assert mended.sentence == (
         "The calibration by a temperature is applied: on 70 held-out calibration samples the log loss falls "
@@ -352,3 +352,23 @@ def test_evidence_is_told_of_all_samples_since_the_start() -> None:
         "the 1,234 samples since the start are like the held-out samples that coverage was calibrated on, as "
         "far as can be told"
     )
+
+
+def test_evidence_reads_what_varies_most_and_certainties_near_one() -> None:
+    """Of ten directions the two of the smallest spread are left out; 1 − p tells 0.99999 from 0.999999."""
+    spread = torch.arange(1.0, 11.0).double()
+    points = torch.randn(400, 10, generator=torch.Generator().manual_seed(0)).double() * spread**2
+    sure = Seen(torch.zeros(2).double(), 1 - torch.tensor([1e-5, 1e-6]).double(), points[:2])
+    rule = DriftRule(sure, Reference(points, TREE.leaves[[0] * 400], Euclidean()), TREE, 1)
+    evidence = DriftEvidence(rule)
+    assert evidence._directions.shape == (10, 8)
+    assert float(evidence._directions[:2].norm()) < 0.2
+    certainty = evidence._cells(sure)[1]
+    assert certainty[0] > certainty[1], "less sure, and farther"
+
+    def bet(seed: int) -> float:
+        again = DriftEvidence(DriftRule(sure, rule.reference, TREE, seed))
+        again.add(Seen(torch.zeros(200).double(), torch.ones(200).double(), torch.zeros(200, 10).double()))
+        return float(again._capital.sum())
+
+    assert bet(1) == bet(1) != bet(2), "ties are broken by the seed"

@@ -168,6 +168,13 @@ def test_samples_of_later_classes_count_apart() -> None:
     assert found.later.later
     assert not found.whole.later
     assert [part.samples for part in found.parts] == [7]
+    lesions = measure_coverage(
+        torch.tensor(answers), table_of([TOY] * 10, site=["a", *"bbbbbbbbb"]), torch.ones(10).bool(), TREE,
+        Promise(0.9), 33, unit="lesion", later=torch.tensor(later),
+    )  # fmt: skip
+    assert lesions is not None
+    assert lesions.later is not None
+    assert (lesions.whole.unit, lesions.later.unit, lesions.parts[0].unit) == ("lesion",) * 3
     alone = measured(answers, table_of([TOY] * 10), later=[True] * 10)
     assert alone.later is None
     assert alone.whole.later
@@ -219,15 +226,23 @@ def test_all_answers_in_sentences() -> None:
     assert "3 of them coarser than the classes since no known class fits; 2 got none" in strange.sentence()
     one = replace(done, seen=None, judged=torch.arange(9) == 1, labels=torch.full((9,), SAW))
     assert "of the one whose label is known (of 8 it is too coarse), 0.00% hold" in one.sentence()
-    other = replace(one, seen=torch.arange(9) == 0)
-    assert "1 of all 9 are of samples" in other.sentence()
-    assert "of the other one whose label is known (of 7 it is too coarse), 0.00%" in other.sentence()
+    other = replace(one, seen=torch.isin(torch.arange(9), torch.tensor([0, 4])))
+    assert "2 of all 9 are of samples" in other.sentence()
+    assert "of the other one whose label is known (of 6 it is too coarse), 0.00%" in other.sentence()
+    first = replace(done, seen=torch.arange(9) == 0, judged=torch.arange(9) > 0)
+    assert "; 1 of all 9 are of samples" in first.sentence()
+    assert "; of the 8 others whose label is known, " in first.sentence()
+    root = replace(done, labels=labels.masked_fill(labels == TOOL, 0))
+    assert "(of 1 it is missing, of 1 too coarse)" in root.sentence(), "the root says nothing, and is no gap"
 
 
 def test_rows_stand_where_their_samples_were() -> None:
     done = Answered(
-        ["a", "b", "c", "d"], answers_of([SAW, TOOL], [False, True], [True, False]), TREE, "coverage 0.9",
-        torch.tensor([SAW, AXE]), torch.tensor([True, False]), {0: "broken", 2: "empty"},
+        ["a", "b", "c", "d", "e"],
+        answers_of([SAW, TOOL, TOOL], [False, True, True], [True, False, True]),
+        TREE,
+        "coverage 0.9",
+        torch.tensor([SAW, AXE, TOY]), torch.tensor([True, False, True]), {0: "broken", 2: "empty"},
     )  # fmt: skip
     shown = [(row["sample"], row["answer"], row["problem"], row["unknown"], row["holds"]) for row in done]
     assert shown == [
@@ -235,18 +250,22 @@ def test_rows_stand_where_their_samples_were() -> None:
         ("b", "tool/saw", None, True, True),
         ("c", None, "empty", None, None),
         ("d", "tool", None, False, None),
+        ("e", "tool", None, True, False),
     ]
     assert answer_cells(list(done)) == [
         ["a", "–", "–", "no answer: broken"],
         ["b", "tool/saw/?", "–", "tool/saw 0.25"],
         ["c", "–", "–", "no answer: empty"],
-        ["d", "tool/…", "0.900", "tool/saw 0.25"],
+        ["d", "tool/…", "0.700", "tool/saw 0.25"],
+        ["e", "tool/?", "–", "tool/saw 0.25"],
     ]
-    assert [row["label"] for row in done] == [None, "tool/saw", None, "tool/axe"]
+    assert [row["label"] for row in done] == [None, "tool/saw", None, "tool/axe", "toy"]
     unlabelled = answer_rows(answers_of([SAW], [False]), ["e"], TREE, torch.tensor([-1]))
     assert (unlabelled[0]["label"], unlabelled[0]["holds"]) == (None, None)
     assert set(skipped_row("a", "broken", [], compared=True)) > {"unknown", "p_known"}
     assert "p_known" not in skipped_row("a", "broken", [])
+    nothing = Answered(["a"], answers_of([], [], []), TREE, "coverage 0.9", skipped={0: "broken"})
+    assert nothing[0]["p_known"] is None, "as beside others"
 
 
 def test_a_long_name_shows_its_end() -> None:
