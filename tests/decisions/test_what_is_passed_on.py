@@ -52,7 +52,7 @@ def scores_of(labels: Tensor, seed: int = 0) -> Tensor:
 
 
 def test_the_samples_of_a_rule_are_counted_by_use() -> None:
-    """Of each 12 samples two have no label, and three are too coarse: one of the first five and two others."""
+    """Of each 12 samples two have no label, three are too coarse: one of the first five and two others."""
     labels = torch.tensor([X, Y, A, B, -1, X, Y, B, A, A, -1, X] * 10)
     first = torch.arange(120) % 12 < 5
     counts = fit_rule(scores_of(labels), labels, CLASSES, for_probabilities=first).counts
