@@ -177,7 +177,7 @@ PICTURE = np.zeros((4, 4, 3), np.uint8)
     ("modality", "samples", "said"),
     [
         ("text", ["a", " "], "sample 258 is an empty text; the run reads texts"),
-        ("text", ["a", 7], "sample 258 is a int; the run reads texts"),
+        ("text", ["a", 7], "sample 258 is an int; the run reads texts"),
         ("vector", [[1, 2, 3], [1, 2]], "sample 258 has 2 numbers; the run reads vectors of 3"),
         (
             "vector",
@@ -188,9 +188,9 @@ PICTURE = np.zeros((4, 4, 3), np.uint8)
         ("image", [PICTURE, "a.png"], "sample 258 is a str; expected a PIL image or an array of pixels"),
         ("image", [PICTURE, PICTURE[0, 0]], "sample 258 is an array uint8 (3,); expected uint8 (h, w) or"),
         ("both", [PICTURE, ("a",)], "sample 258 is a tuple of 1; expected an image and a text"),
-        ("both", [PICTURE, (None, 7)], "sample 258 is a int; expected a text beside its image"),
+        ("both", [PICTURE, (None, 7)], "sample 258 is an int; expected a text beside its image"),
         ("both", ["a", " "], "sample 258 has neither an image nor a text"),
-        ("both", ["a", 7], "sample 258 is a int; expected a PIL image"),
+        ("both", ["a", 7], "sample 258 is an int; expected a PIL image"),
     ],
 )
 def test_a_broken_sample_is_named_by_its_position(modality: str, samples: list[Any], said: str) -> None:
