@@ -1,11 +1,20 @@
 """Which classifier answers with further classes: all that the run has are to choose from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from labeltree.decisions.classifiers import Classifiers, PrototypeScores, fit_classifiers
-from labeltree.decisions.extending import extend_classifiers
+from labeltree.decisions.choose_classifier import ChosenClassifier
+from labeltree.decisions.classifiers import (
+    Classifiers,
+    PrototypeScores,
+    classifiers_of_features,
+    fit_classifiers,
+)
+from labeltree.decisions.extending import _choose, _choose_for_unseen, extend_classifiers
+from labeltree.decisions.searched_space import SearchedSpace
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -69,3 +78,76 @@ def test_classes_that_go_leave_all_classifiers() -> None:
     found = extended(table(new_held=True), classes=KNOWN[1:], added=KNOWN[:0])
     assert set(found.fitted) == {"feature-means", "prototypes", "lda", "probe"}
     assert all(torch.equal(each.classes, KNOWN[1:]) for each in found.fitted.values())
+
+
+def unseen(counts: list[int], *, by_name: bool = False, **more: object) -> ChosenClassifier:
+    """The choice with so many samples of each new class; the probe is the best on known ones."""
+    right = {"feature-means": 0.5, "prototypes": 0.25, "lda": 0.875, "probe": 0.75}
+    chosen = ChosenClassifier("lda", "auto", right, 40, tuple(right))
+    new = torch.arange(10, 10 + len(counts))
+    labels = torch.cat([torch.tensor([1, 2, -1]), torch.repeat_interleave(new, torch.tensor(counts))])
+    return _choose_for_unseen(replace(chosen, **more), labels, new, by_name)  # type: ignore[arg-type]
+
+
+def test_few_samples_of_new_classes_are_named_by_means() -> None:
+    """By the median: 4 of 1, 4 and 9 are few, and 5 of 1, 5 and 9 are not."""
+    few = unseen([1, 4, 9])
+    assert (few.name, few.few_samples, few.offered) == (
+        *("feature-means", 4),
+        ("feature-means", "prototypes", "probe"),
+    )
+    assert set(few.accuracies) == {"feature-means", "prototypes", "probe"}
+    enough = unseen([1, 5, 9])
+    assert (enough.name, enough.few_samples) == ("probe", 0)
+    named = unseen([1, 4, 9], by_name=True)
+    assert (named.name, named.few_samples) == ("prototypes", 4), "names are in the prototypes alone"
+    alone = unseen([1, 4, 9], offered=("prototypes",), accuracies={"prototypes": 0.25})
+    assert (alone.name, alone.few_samples) == ("prototypes", 0), "there is nothing else"
+
+
+def test_accuracies_are_means_of_known_and_of_new_classes() -> None:
+    """Of twelve held-out samples six are of known classes, of which three are right, two of a new one."""
+    x, y, new, other = 1, 2, 3, 9
+    nodes = torch.tensor([x, x, x, y, y, y, new, new, other, other, other, other])
+    answers = torch.tensor([0, 0, 1, 1, 0, 0, 2, 2, 0, 0, 0, 0])
+    held = EmbeddingTable(torch.eye(3)[answers], nodes, geometry="euclidean")
+    classes = torch.tensor([x, y, new])
+    scores = PrototypeScores(classes, torch.eye(3).double(), "euclidean")
+    found = _choose({"prototypes": scores}, held, classes, torch.tensor([new]), "auto")
+    assert found.accuracies == pytest.approx({"prototypes": (0.5 + 1.0) / 2})
+    assert (found.samples, found.new_class_samples, found.one_class) == (8, 2, False)
+    known = _choose({"prototypes": scores}, held, classes, classes[:0], "auto")
+    assert known.accuracies == pytest.approx({"prototypes": 5 / 8})
+    one = _choose({"prototypes": scores}, held.rows(nodes == x), classes, classes[2:], "auto")
+    assert one.accuracies == pytest.approx({"prototypes": 2 / 3})
+    assert one.one_class
+
+
+def test_what_was_known_of_the_classifiers_stays_known() -> None:
+    """The space of a search, that there are features, and how far the probe is from its minimum."""
+    data = table(new_held=False)
+    rows = torch.from_numpy(np.asarray(data.split) == "train").nonzero()[:, 0]
+    old = rows[torch.isin(data.nodes[rows], KNOWN)]
+    space = SearchedSpace("features", {"embeddings": 0.25, "features": 0.5}, 9)
+    known = fit_classifiers(data, TREE, learned=old, held=old)
+    known = replace(known, gap=0.125, chosen=replace(known.chosen, space=space))
+    shown = {"learned": rows, "held": rows[:0], "classes": KNOWN[1:], "added": KNOWN[:0]}
+    fewer = extend_classifiers(known, data, TREE, **shown)
+    assert (fewer.gap, fewer.chosen.space, fewer.chosen.features) == (0.125, space, True)
+    bare = replace(data, features=None)
+    assert not extend_classifiers(
+        fit_classifiers(bare, TREE, learned=old, held=old), bare, TREE, **shown
+    ).chosen.features
+    assert classifiers_of_features(known).gap == 0.125
+
+
+def test_where_the_own_one_has_no_scores_the_best_other_one_has_them() -> None:
+    data = table(new_held=False)
+    rows = torch.from_numpy(np.asarray(data.split) == "train").nonzero()[:, 0]
+    fitted = fit_classifiers(data, TREE, learned=rows, held=rows)
+    chosen = ChosenClassifier("own", "auto", {"lda": 0.5, "probe": 0.75}, 9)
+    assert replace(fitted, chosen=chosen).with_scores == "probe"
+    by_f1 = replace(chosen, hierarchical_f1={"lda": 0.9, "probe": 0.8, "own": 1.0})
+    assert replace(fitted, chosen=by_f1).with_scores == "lda"
+    assert replace(fitted, chosen=replace(chosen, accuracies={})).with_scores == "probe"
+    assert replace(fitted, chosen=replace(chosen, name="lda")).with_scores == "lda"

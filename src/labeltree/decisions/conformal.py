@@ -236,7 +236,7 @@ def _weigh_groups(
 def _rank(count: int, share: Fraction, promise: Promise) -> int:
     """Rank of the threshold among `count` ascending scores, counted from 1."""
     if promise.method == "threshold":
-        return max(1, math.ceil(share * count))
+        return math.ceil(share * count)
     if promise.confidence is None:
         return math.ceil(share * (count + 1))
     from scipy.stats import binom

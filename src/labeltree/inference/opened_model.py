@@ -318,4 +318,7 @@ def _vector(sample: Any, place: int, width: int) -> np.ndarray[Any, Any]:
 
 
 def _kind(value: object) -> str:
-    return "an empty text" if isinstance(value, str) and not value.strip() else f"a {type(value).__name__}"
+    if isinstance(value, str) and not value.strip():
+        return "an empty text"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

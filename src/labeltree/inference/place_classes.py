@@ -180,7 +180,7 @@ def nearest_parent(
         node = best
     count = say_count(len(probabilities), "sample")
     if node == 0:
-        reason = f"its {count} fall under no one branch"
+        reason = f"its {count} {'falls' if len(probabilities) == 1 else 'fall'} under no one branch"
     else:
         reason = f"mean probability {float(mean[node]):.2f} of its {count}"
     path = (*taxonomy.path(node), *names)
