@@ -231,5 +231,6 @@ def test_that_no_answer_can_be_coarser_is_said(bar: float, said: bool) -> None:
     fitted = Fitted(torch.zeros(20), torch.ones(20, dtype=torch.int64))
     rule: Any = SimpleNamespace(bars=lambda promise, by_depth, *unit: torch.tensor([bar, 0.0]), fitted=fitted)
     decider: Any = None  # of which only costs are read
-    sentence = _asked(rule, decider, AnswerOptions()).sentence
-    assert ("no answer is coarser for being unsure" in sentence) is said
+    for unit in ("sample", "patient"):
+        sentence = f"No answer is coarser for being unsure: the calibration {unit}s reach this coverage without that."
+        assert _asked(rule, decider, AnswerOptions(), unit).sentence == (sentence if said else "")
