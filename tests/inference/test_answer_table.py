@@ -232,5 +232,6 @@ def test_that_no_answer_can_be_coarser_is_said(bar: float, said: bool) -> None:
     rule: Any = SimpleNamespace(bars=lambda promise, by_depth, *unit: torch.tensor([bar, 0.0]), fitted=fitted)
     decider: Any = None  # of which only costs are read
     for unit in ("sample", "patient"):
-        sentence = f"No answer is coarser for being unsure: the calibration {unit}s reach this coverage without that."
+        reached = f"the calibration {unit}s reach this coverage without that"
+        sentence = f"No answer is coarser for being unsure: {reached}."
         assert _asked(rule, decider, AnswerOptions(), unit).sentence == (sentence if said else "")
