@@ -76,8 +76,8 @@ def duplicates_text(duplicates: Duplicates, names: DuplicateNames, form: Format 
 
 
 _USUALLY = (
-    "found are samples of almost equal embeddings, such as a picture saved again at good quality; copies of "
-    "other sizes, crops and strongly compressed ones are mostly not found (--threshold finds more)"
+    "found are samples of almost equal embeddings, such as a picture saved again as JPEG of quality 90 or "
+    "more; copies of lower quality or other sizes, and crops, are mostly not found (--threshold finds more)"
 )
 """What the usual threshold finds and what it does not, so that nothing is taken for excluded."""
 _COLUMNS = (
