@@ -1,13 +1,16 @@
-"""What a file may hold, by its name: a table, vectors, shards."""
+"""What a file may hold, by its name: an image, a table, vectors, shards."""
 
 from __future__ import annotations
 
 import difflib
+import os
 from pathlib import Path
 
 from labeltree.text_files import split_packed
 
 __all__ = [
+    "DICOM_SUFFIXES",
+    "IMAGE_SUFFIXES",
     "PARQUET",
     "RECORDS",
     "SHEETS",
@@ -17,8 +20,33 @@ __all__ = [
     "is_data_file",
     "is_table_file",
     "is_vector_file",
+    "names_image",
     "near_path",
 ]
+
+_PICTURES = (
+    "avif",
+    "bmp",
+    "gif",
+    "heic",
+    "heif",
+    "hif",
+    "jfif",
+    "jpe",
+    "jpeg",
+    "jpg",
+    "pbm",
+    "pgm",
+    "png",
+    "pnm",
+    "ppm",
+    "tif",
+    "tiff",
+    "webp",
+)
+DICOM_SUFFIXES = frozenset({".dcm", ".dicom"})
+IMAGE_SUFFIXES = frozenset(f".{kind}" for kind in _PICTURES) | DICOM_SUFFIXES
+"""The suffixes of images."""
 
 PARQUET = (".parquet", ".pq")
 TEXTS = (".csv", ".tsv", ".tab", ".psv", ".txt")
@@ -27,6 +55,11 @@ SHEETS = (".xlsx", ".xlsm")
 TABLE_SUFFIXES = (*TEXTS, *RECORDS, *SHEETS, *PARQUET, ".zip")
 """The suffixes of tables; `.gz`, `.bz2`, `.xz` or `.zst` may follow those of text and JSON."""
 VECTOR_SUFFIXES = (".npz", ".npy", ".h5ad", ".h5", ".hdf5", ".pt", ".pth")
+
+
+def names_image(text: str) -> bool:
+    """Whether a text ends as the name of an image file does."""
+    return os.path.splitext(text)[1].lower() in IMAGE_SUFFIXES
 
 
 def is_table_file(path: str | Path) -> bool:

@@ -215,4 +215,20 @@ def test_nothing_found() -> None:
     found = find_duplicates(np.eye(3), threshold=0.1)
     assert (found.num_pairs, found.num_sets, found.largest_set, found.superfluous) == (0, 0, 0, 0)
     text = duplicates_text(found, DuplicateNames(["a", "b", "c"]))
-    assert text.startswith("no near duplicates among 3 samples\n")
+    assert text.startswith("no near duplicates among 3 samples within the distance below\n")
+    assert "not found" not in text, "what a distance that was asked for finds, its user knows"
+
+
+def test_what_the_usual_distance_does_not_exclude_is_said() -> None:
+    vectors = torch.randn(100, 8, generator=torch.Generator().manual_seed(0))
+    vectors[1] = vectors[0]
+    splits = ["train", "train", *["train", "test"] * 49]
+    found = find_duplicates(vectors, splits=splits)
+    text = duplicates_text(found, DuplicateNames([f"s{row}" for row in range(100)], splits=splits))
+    assert text.startswith("no near duplicates across splits within the distance below\n")
+    near = next(line for line in text.splitlines() if line.startswith("near: "))
+    said = text.splitlines()[text.splitlines().index(near) + 1]
+    assert said.startswith(
+        "found are samples of almost equal embeddings, such as a picture saved again as JPEG of quality 90"
+    )
+    assert "; copies of lower quality or other sizes, and crops, are mostly not found (--threshold" in said

@@ -81,4 +81,6 @@ def test_a_folder_that_is_not_there(tmp_path, capsys):
     with pytest.raises(DataError, match=r"It needs the list of images, from CUB_200_2011.tgz; the class of"):
         fetch("cub-200")
     assert main(["data", "check", "minilm"]) == 2
-    assert "'minilm' is not a data set but an encoder's weights" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "'minilm' is not a data set but an encoder's weights; use it with --encoder minilm" in said
+    assert "'labeltree data get minilm' fetches it; there are no samples to check" in said

@@ -96,13 +96,27 @@ def test_gaps_that_are_errors_are_all_listed(tmp_path: Path) -> None:
         open_source(write(tmp_path, rows), gaps="error")
     text = str(caught.value)
     assert "in 30 of 32 rows" in text
-    assert text.count("\n  line ") == 20
-    assert "and 10 more" in text
+    assert "given ones: line 2, order, family: it is empty, but the finer label 'G0' is given; line 3" in text
+    assert text.count("; line ") == 2
+    assert "; and 27 more lines; all are listed in '" in text
+    assert "\n" not in text, "the command line prints one sentence"
     listed = Path(text.rpartition("listed in '")[2].partition("'")[0])
+    assert f"'{listed}'. Fill them, or" in text
     lines = list(csv.DictReader(listed.open(encoding="utf-8")))
     assert [int(line["row"]) for line in lines] == list(range(2, 32))
     assert lines[0]["columns"] == "order, family"
     assert "G0" in lines[0]["reason"]
+
+
+def test_gaps_of_one_kind_are_named_together(tmp_path: Path) -> None:
+    rows = [(*TIT[:2], "", "", "G", "G s")] * 8 + [(*TIT[:2], "", "", "H", "H s")] * 2 + [TIT, OAK]
+    with pytest.raises(DataError) as caught:
+        open_source(write(tmp_path, rows), gaps="error")
+    said = (
+        "lines 2, 3, 4 and 5 more, order, family: it is empty, but the finer label 'G' is given; lines 10 and"
+    )
+    assert f"given ones: {said} 11, order, family: " in str(caught.value)
+    assert "more lines" not in str(caught.value)
 
 
 def test_bad_rows_are_named_where_the_list_cannot_be_written(

@@ -98,6 +98,8 @@ def test_what_is_unclear_is_listed_for_the_user_to_decide(folder: Path) -> None:
         wordnet_taxonomy(["dog", "wolf", "wlof", "crane"], folder, senses={"crane": "crane.n.09"})
     text = str(error.value)
     assert text.startswith("3 of 4 names are unknown to WordNet or have several senses")
+    assert "\n" not in text
+    assert text.count("; ") == 3, "one before each name"
     assert "dog: dog.n.01 (Canis familiaris), dog.n.02 (an andiron)" in text
     assert "wlof: no noun of WordNet (nearest: 'wolf')" in text
     assert "crane: senses says 'crane.n.09', which is not one synset" in text

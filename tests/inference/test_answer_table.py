@@ -180,6 +180,30 @@ def test_the_sentence_on_one_answer(cut: bool, said: str) -> None:
     assert Answered(["a"], one, tree, "coverage 0.9").sentence() == f"1 answer (coverage 0.9){said}"
 
 
+def test_answers_off_the_path_to_the_most_probable_class_are_counted() -> None:
+    tree = Taxonomy.from_paths(["tool/saw", "tool/axe", "toy"])
+    tool, saw, axe, toy = map(tree.find, ("tool", "saw", "axe", "toy"))
+    # toy is the most probable class, but tool the most probable branch
+    answers = Answers(
+        nodes=torch.tensor([saw, tool, toy, 0]),
+        probabilities=torch.ones(4).double(),
+        cut=torch.tensor([False, True, False, True]),
+        guesses=torch.tensor([[toy, saw], [toy, axe], [toy, axe], [toy, axe]]),
+        guess_probabilities=torch.tensor([[0.4, 0.3]]).double().expand(4, 2),
+    )
+    four = Answered(["a", "b", "c", "d"], answers, tree, "coverage 0.9")
+    step_by_step = "since an answer goes down the tree step by step, to the most probable branch each time"
+    assert f"; 2 answers do not hold the first guess, {step_by_step}" in four.sentence()
+    one = replace(four, answers=Answers(*(getattr(answers, each.name)[:1] for each in fields(answers)[:5])))
+    assert f"; 1 answer does not hold the first guess, {step_by_step}" in one.sentence()
+    priced = replace(four, answers=replace(answers, costs=torch.zeros(4)))
+    assert "step by step" not in priced.sentence(), "the least cost is found otherwise"
+    none = replace(answers, guesses=answers.guesses[:, :0], guess_probabilities=answers.guesses[:, :0])
+    assert "step by step" not in replace(four, answers=none).sentence()
+    held = replace(answers, guesses=torch.tensor([[saw], [axe], [toy], [toy]]))
+    assert "step by step" not in replace(four, answers=held).sentence()
+
+
 @pytest.mark.parametrize(
     ("unknown", "said"),
     [
@@ -207,5 +231,7 @@ def test_that_no_answer_can_be_coarser_is_said(bar: float, said: bool) -> None:
     fitted = Fitted(torch.zeros(20), torch.ones(20, dtype=torch.int64))
     rule: Any = SimpleNamespace(bars=lambda promise, by_depth, *unit: torch.tensor([bar, 0.0]), fitted=fitted)
     decider: Any = None  # of which only costs are read
-    sentence = _asked(rule, decider, AnswerOptions()).sentence
-    assert ("no answer is coarser for being unsure" in sentence) is said
+    for unit in ("sample", "patient"):
+        reached = f"the calibration {unit}s reach this coverage without that"
+        sentence = f"No answer is coarser for being unsure: {reached}."
+        assert _asked(rule, decider, AnswerOptions(), unit).sentence == (sentence if said else "")

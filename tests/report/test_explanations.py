@@ -17,7 +17,12 @@ from labeltree.report import render_report
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.shown_samples import explanations
 from labeltree.report.shown_samples.encode_pictures import ShownSamples
-from labeltree.report.shown_samples.explanations import explain_samples, explanation_rows
+from labeltree.report.shown_samples.explanations import (
+    Explained,
+    choose_explained,
+    explain_samples,
+    explanation_rows,
+)
 from labeltree.report.tables.node_table import node_table
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -75,6 +80,45 @@ def test_the_first_are_the_most_severe_mistakes(
     off = [int(taxonomy.lca_height(torch.tensor(e.likely), table.nodes[e.row])) for e in wrong]
     assert off == sorted(off, reverse=True)
     assert off[0] == taxonomy.max_height
+
+
+def test_an_answer_is_coarse_only_if_it_holds_the_label(taxonomy: Taxonomy) -> None:
+    shirt, sandal, boot, tops, footwear = (
+        taxonomy.find(path)
+        for path in (
+            ("apparel", "tops", "shirt"),
+            ("footwear", "sandal"),
+            ("footwear", "closed", "boot"),
+            ("apparel", "tops"),
+            ("footwear",),
+        )
+    )
+    cases = [
+        (shirt, shirt, sandal, "wrong"),  # a class nearer to the root, of another branch
+        (boot, boot, sandal, "wrong"),
+        (shirt, shirt, footwear, "wrong"),
+        (shirt, shirt, tops, "coarse"),
+        (shirt, shirt, shirt, "right"),
+        (boot, shirt, footwear, "wrong"),  # the answer holds the label, the most probable class does not
+    ]
+    for label, likely, answer, kind in cases:
+        chosen = choose_explained(*map(torch.tensor, ([label], [likely], [answer], [0.4])), taxonomy)
+        assert chosen == [(0, kind)]
+
+
+def test_a_wrong_answer_is_called_wrong_and_unknown_is_left_to_predict(
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    found = explain_samples(result, table, result.samples, taxonomy)  # type: ignore[arg-type]
+    assert found is not None
+    row = int((table.nodes == taxonomy.find(("apparel", "tops", "shirt"))).nonzero()[0])
+    shirt, sandal = int(table.nodes[row]), taxonomy.find(("footwear", "sandal"))
+    wrong = replace(found, samples=[Explained(row, "wrong", sandal, shirt, 0.4, [])])
+    (said,) = explanation_rows(wrong, ShownSamples(table, None, None, None), taxonomy, NodeNames(taxonomy))
+    assert said.heading == "shirt, answered sandal, most probable shirt (40\u202f%)"
+    assert said.verdict == "answer wrong, 3 steps off"
+    page = Page(render_report(result, table, taxonomy, projection="PCA")).text
+    assert "the answers before any sample is called unknown" in page
 
 
 def test_without_validation_samples_nothing_is_promised(taxonomy: Taxonomy, table: EmbeddingTable) -> None:

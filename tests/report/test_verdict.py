@@ -111,6 +111,20 @@ def test_pairs_are_counted_whatever_the_list_of_them_keeps() -> None:
     assert evaluation_verdict(unknown)[1].startswith("9 of 9 mistakes confuse classes of ")
 
 
+def test_a_pair_that_is_as_frequent_as_others_is_named_as_the_table_does() -> None:
+    answers = {"shirt": ["dress"], "dress": ["shirt"], "sandal": ["boot"] * 2, "boot": ["sneaker"] * 2}
+    result = answered(answers)
+    first = result.main.errors.confusions[0]
+    assert (first.true, first.predicted) == ("footwear/sandal", "footwear/closed/boot")
+    assert evaluation_verdict(result)[1].startswith(
+        "2 of 6 mistakes are sandal ↔ boot (2 other pairs are as frequent); "
+    )
+    said = evaluation_verdict(answered({"shirt": ["dress"], "dress": ["shirt"], "boot": ["sneaker"] * 3}))[1]
+    assert said.startswith("3 of 5 mistakes are boot ↔ sneaker; ")
+    said = evaluation_verdict(answered({"shirt": ["dress"] * 3, "boot": ["sneaker"] * 3}))[1]
+    assert "shirt ↔ dress (1 other pair is as frequent); " in said
+
+
 def test_a_report_that_lists_no_confusions(tmp_path: Path) -> None:
     table = replace(random_table(TREE, 8, noise=5.0), features=None)
     result = evaluate(table, TREE, settings=EvaluationSettings(resamples=0, confusions=0))

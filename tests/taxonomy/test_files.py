@@ -136,15 +136,26 @@ def test_broken_files_name_the_file_the_line_and_the_reason(tmp_path: Path, name
             "id,label\n1,a > b > c\n2,a > b > d\n3,a > b > d\n",
             "'label' holds whole paths, .* say --column 'label'",
         ),
+        (
+            "nr,Dateiname,group,who\n1,a/1.jpg,A > B > x,K\n2,a/2.JPG,A > C > y,K\n3,a/3.jpg,A > B > x,K\n",
+            "'group' holds whole paths, such as 'A > B > x': say --column 'group'",
+        ),
     ],
 )
 def test_tables_of_samples_are_not_read_as_depths(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "samples.csv").write_text(text, encoding="utf-8")
     with pytest.raises(TaxonomyError, match=said):
         Taxonomy.from_file(tmp_path / "samples.csv")
-    if "column" in said:
+    if "column 'label'" in said:
         found = read_form(tmp_path / "samples.csv", "breadcrumbs", column="label")
         assert found == Taxonomy.from_paths([("a", "b", "c"), ("a", "b", "d")])
+
+
+def test_names_of_image_files_are_no_level(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = "Art,Dateiname\nA,a/x.jpg\nB,a/y.JPG\nA,b/z.jpg\nB,q.jpg\n"
+    (tmp_path / "pictures.csv").write_text(text, encoding="utf-8")
+    assert Taxonomy.from_file(tmp_path / "pictures.csv") == Taxonomy.from_paths(["A", "B"])
+    assert "left out: 'Dateiname', whose cells name image files" in caplog.text
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

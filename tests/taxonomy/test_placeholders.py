@@ -22,6 +22,9 @@ def test_they_are_found_in_any_writing() -> None:
     [
         *("unknown", "N/A", "other", "None", "NULL", "?", "misc", "not_available", "-"),
         *("unsorted", "New folder", "New folder (2)", "untitled folder 3", "To_sort"),
+        *("unsortiert", "Noch zu sortieren", "Neuer Ordner (2)", "à trier", "Non triés", "sin ordenar"),
+        *("da ordinare", "por ordenar", "Ongesorteerd", "osorterat", "usorteret", "nieposortowane"),
+        *("unbekannt", "inconnu", "desconocido", "sconosciuto", "desconhecido", "onbekend", "sonstiges"),
     ],
 )
 def test_check_names_them_and_the_setting(name: str) -> None:
@@ -35,6 +38,11 @@ def test_check_names_them_and_the_setting(name: str) -> None:
         assert "(3 samples)" in next(line for line in taxonomy.check(nodes) if "missing_labels" in line)
     assert not any("missing_labels" in line for line in tree.check(nodes[:2]))  # no sample has it
     assert not any("missing_labels" in line for line in Taxonomy.from_paths(["animal/dog"]).check())
+
+
+def test_accents_of_folders_count_however_they_are_stored() -> None:
+    tree = Taxonomy.from_paths([("fruit", "a\u0300 trier"), ("fruit", "apple")])
+    assert any("'fruit/a\u0300 trier'" in line for line in tree.check())
 
 
 def test_a_label_ends_before_a_missing_name() -> None:

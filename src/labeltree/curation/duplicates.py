@@ -18,7 +18,7 @@ from labeltree.errors import DataError
 from labeltree.geometry import Geometry, as_geometry
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["DuplicatePair", "Duplicates", "SplitLeak", "find_duplicates", "usual_threshold"]
+__all__ = ["SHARE", "DuplicatePair", "Duplicates", "SplitLeak", "find_duplicates", "usual_threshold"]
 
 Array = np.ndarray[Any, Any]
 SHARE = 0.13

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from labeltree.counted_nouns import say_count
-from labeltree.curation.duplicates import DuplicatePair, Duplicates, percent_of
+from labeltree.curation.duplicates import SHARE, DuplicatePair, Duplicates, percent_of
 from labeltree.options.choices import Format
 from labeltree.taxonomy import Taxonomy
 
@@ -75,6 +75,11 @@ def duplicates_text(duplicates: Duplicates, names: DuplicateNames, form: Format 
     return "\n".join([*_sentences(duplicates), *_closest(duplicates, names)]) + "\n"
 
 
+_USUALLY = (
+    "found are samples of almost equal embeddings, such as a picture saved again as JPEG of quality 90 or "
+    "more; copies of lower quality or other sizes, and crops, are mostly not found (--threshold finds more)"
+)
+"""What the usual threshold finds and what it does not, so that nothing is taken for excluded."""
 _COLUMNS = (
     "set", "distance", "identical", "labels_differ", "first", "first_path", "first_split", "first_label",
     "first_group",
@@ -138,7 +143,7 @@ def _sentences(duplicates: Duplicates) -> list[str]:
             f"({say_count(leak.pairs, 'pair')})"
         )
     if not lines and duplicates.num_pairs:
-        lines.append("no near duplicates across splits")
+        lines.append("no near duplicates across splits within the distance below")
     if duplicates.num_pairs:
         lines.append(
             f"{say_count(duplicates.num_pairs, 'pair')} in "
@@ -146,7 +151,7 @@ def _sentences(duplicates: Duplicates) -> list[str]:
             f"if one of each set stays, {duplicates.superfluous:,} of {duplicates.samples:,} samples go"
         )
     else:
-        lines.append(f"no near duplicates among {duplicates.samples:,} samples")
+        lines.append(f"no near duplicates among {duplicates.samples:,} samples within the distance below")
     if duplicates.different_labels:
         lines.append(f"{duplicates.different_labels:,} of the pairs have labels that exclude each other")
     if duplicates.across_groups:
@@ -159,7 +164,8 @@ def _sentences(duplicates: Duplicates) -> list[str]:
     distance = {"sphere": "chord √(2 − 2·cosine)", "poincare": "hyperbolic"}.get(
         duplicates.geometry, "Euclidean"
     )
-    return [*lines, f"near: a distance of at most {duplicates.threshold:.4g} ({distance}), {duplicates.how}"]
+    lines.append(f"near: a distance of at most {duplicates.threshold:.4g} ({distance}), {duplicates.how}")
+    return [*lines, *([_USUALLY] if duplicates.how.startswith(f"{SHARE} times") else [])]
 
 
 def _closest(duplicates: Duplicates, names: DuplicateNames) -> list[str]:

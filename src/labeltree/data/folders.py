@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.image_files import ImageSettings
 from labeltree.data.listed_images import open_listed
 from labeltree.data.source import Source, printable
 from labeltree.data.tables.row_labels import note_other_form
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError, UnknownLabelError
+from labeltree.file_kinds import IMAGE_SUFFIXES
 from labeltree.lazy import torch
 from labeltree.split_names import SPLIT_NAMES, SPLITS
 from labeltree.system_files import is_system_file
@@ -35,7 +35,7 @@ __all__ = ["folder_labels", "folder_taxonomy", "left_out", "open_folder", "walk_
 _PHOTOGRAPHS = frozenset((".arw", ".cr2", ".cr3", ".dng", ".nef"))
 _PICTURES = _PHOTOGRAPHS | frozenset((".eps", ".exr", ".hdr", ".ico", ".j2k", ".jp2", ".jpx", ".jxl"))
 _PICTURES |= frozenset((".pcx", ".psd", ".qoi", ".svg", ".tga"))
-"""Extensions of pictures that are not in EXTENSIONS: leaving them out is probably not what was meant."""
+"""Extensions of pictures that are not in IMAGE_SUFFIXES: leaving them out is probably not what was meant."""
 _MOST_OTHERS = 5  # extensions that are named
 _log = logging.getLogger("labeltree.data")
 _SPLIT_OF = dict(zip(SPLITS, SPLITS, strict=True)) | SPLIT_NAMES
@@ -209,7 +209,7 @@ def _images_and_folders(
             images.append(_Image(file, path))
     if not images:
         raise DataError(
-            f"the folder '{top}' has no images; known extensions are {' '.join(sorted(EXTENSIONS))}"
+            f"the folder '{top}' has no images; known extensions are {' '.join(sorted(IMAGE_SUFFIXES))}"
         )
     full = {image.folders[:depth] for image in images for depth in range(len(image.folders) + 1)}
     empty = [path for path in folders if path not in full and path[:-1] in full]
@@ -256,7 +256,7 @@ def _walk(
                     continue
                 if _is_folder(entry):
                     inner.append(entry.name)
-                elif (extension := os.path.splitext(entry.name)[1].lower()) in EXTENSIONS:
+                elif (extension := os.path.splitext(entry.name)[1].lower()) in IMAGE_SUFFIXES:
                     images.append(entry.name)
                 else:
                     others[extension] += 1

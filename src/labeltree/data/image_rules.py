@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.table_columns import DataTable
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError
+from labeltree.file_kinds import names_image
 from labeltree.system_files import is_system_file
 
 __all__ = ["FileNames", "ImageRule", "RowImages", "images_by_rule", "is_url", "list_files"]
@@ -95,7 +95,7 @@ class ImageRule:
         return sorted(
             name
             for name in listed.candidates(self._pieces(cells))
-            if self._pattern.fullmatch(start + name) and os.path.splitext(name)[1].lower() in EXTENSIONS
+            if self._pattern.fullmatch(start + name) and names_image(name)
         )
 
 

@@ -13,11 +13,12 @@ import numpy as np
 
 from labeltree.atomic import atomic_write
 from labeltree.cache import data_home
+from labeltree.counted_nouns import plural, say_count, say_list
 
 __all__ = ["UnusedRows"]
 
 Array = np.ndarray[Any, Any]
-_SHOWN = 20  # rows that an error names
+_SHOWN = 3  # reasons that an error names, and rows of each
 
 
 @dataclass(frozen=True)
@@ -103,22 +104,32 @@ class UnusedRows:
             )
 
     def in_words(self, table: Path, unit: str = "row") -> str:
-        """The first rows, and the file in the cache folder to which all are written if there are more.
+        """The first reasons with rows of each, and the file in the cache folder to which all are written.
 
         Args:
             table: Path of the table, after which the file is named.
             unit: What numbers count: `row` or `line`.
         """
-        lines = self.lines()
-        text = "\n".join(
-            f"  {unit} {number}, {columns}: {reason}" for number, columns, reason in lines[:_SHOWN]
-        )
+        by_reason: dict[tuple[str, str], list[int]] = {}
+        for number, *reason in self.lines():
+            by_reason.setdefault((reason[0], reason[1]), []).append(number)
+        said = [
+            f"{_some_numbers(numbers, unit)}, {columns}: {reason}"
+            for (columns, reason), numbers in [*by_reason.items()][:_SHOWN]
+        ]
+        if more := sum(map(len, [*by_reason.values()][_SHOWN:])):
+            said.append(f"and {say_count(more, f'more {unit}')}")
+        text = "; ".join(said)
         name = hashlib.sha256(str(table.absolute()).encode("utf-8", "surrogateescape")).hexdigest()[:8]
         path = data_home() / "bad-rows" / f"{table.stem}-{name}.csv"
-        more = len(lines) - _SHOWN
-        rest = f"  and {more:,} more; " if more > 0 else "  "
         try:
             self.save(path)
         except OSError as error:  # the rows shown say more than a full disk
-            return f"{text}\n{rest}the list of all cannot be written: {error}"
-        return f"{text}\n{rest}all are listed in '{path}'"
+            return f"{text}; the list of all cannot be written: {error}"
+        return f"{text}; all are listed in '{path}'"
+
+
+def _some_numbers(numbers: Sequence[int], unit: str) -> str:
+    """The first numbers of rows, and how many more there are: `rows 2, 3, 4 and 5 more`."""
+    more = [f"{len(numbers) - _SHOWN:,} more"] * (len(numbers) > _SHOWN)
+    return f"{unit if len(numbers) == 1 else plural(unit)} {say_list([*map(str, numbers[:_SHOWN]), *more])}"

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import torch
 
-from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.listed_images import ListedImages, register_reader
 from labeltree.data.named_data import Needed, Published
 from labeltree.datasets.formats.matlab import read_matlab
 from labeltree.datasets.imagenet_trees import HIERARCHIES, hierarchy_taxonomy, imagenet_taxonomy
 from labeltree.errors import DataError
+from labeltree.file_kinds import names_image
 from labeltree.system_files import is_system_file
 from labeltree.taxonomy import Taxonomy
 
@@ -108,9 +108,7 @@ def images_in(folder: Path) -> list[str]:
     """Paths of the image files in a folder, sorted; not of those in folders below it."""
     with os.scandir(folder) as entries:
         return sorted(
-            entry.path
-            for entry in entries
-            if os.path.splitext(entry.name)[1].lower() in EXTENSIONS and not is_system_file(entry.name)
+            entry.path for entry in entries if names_image(entry.name) and not is_system_file(entry.name)
         )
 
 

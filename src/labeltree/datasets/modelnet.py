@@ -7,7 +7,6 @@ import re
 from functools import partial
 from pathlib import Path
 
-from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.listed_images import (
     ListedImages,
     archive_root,
@@ -19,6 +18,7 @@ from labeltree.data.named_data import Needed, Published
 from labeltree.data.source import printable
 from labeltree.data.stratified import group_ids
 from labeltree.errors import DataError
+from labeltree.file_kinds import IMAGE_SUFFIXES
 from labeltree.system_files import is_system_file
 
 __all__ = ["read_modelnet40"]
@@ -49,7 +49,7 @@ def read_modelnet40(path: Path, *, folder: str = "modelnet40v1") -> ListedImages
                 continue
             for name in _names(root / category / part, folders=False):
                 stem, extension = os.path.splitext(name)
-                if extension.lower() not in EXTENSIONS:
+                if extension.lower() not in IMAGE_SUFFIXES:
                     continue
                 match = _VIEW.fullmatch(stem)
                 file = f"{category}/{part}/{name}"

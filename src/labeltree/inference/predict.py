@@ -144,20 +144,22 @@ _NEAR = 0.97  # of the most that groups can promise
 class _Asked(NamedTuple):
     """What is asked of answers, in words, the costs if these are to be small, and whether answers are cut.
 
-    `limit` is a sentence if the calibration groups can hardly promise it, else empty.
+    `limit` is a sentence if the calibration groups can hardly promise it, else empty. `cases` is what one
+    answer was calibrated for, such as samples.
     """
 
     words: str
     price: TreeCost | Tensor | None
     is_cut: bool = True
     limit: str = ""
+    cases: str = "calibration samples"
 
     @property
     def sentence(self) -> str:
         """A sentence if no answer is coarser for being unsure, or many are for few groups; else empty."""
         if self.is_cut:
             return self.limit
-        return "Enough of them are answered right that no answer is coarser for being unsure."
+        return f"No answer is coarser for being unsure: the {self.cases} reach this coverage without that."
 
 
 def answer_with(
@@ -507,10 +509,10 @@ def _asked(rule: DecisionRule, decider: Decider, options: AnswerOptions, unit: s
         return _Asked(f"least expected cost by {options.cost}", price)
     if options.optimise is not None:
         return _Asked(f"best expected {metric_name(options.optimise)}", METRIC_COSTS[options.optimise])
-    bars = rule.bars(options.promise, options.by_depth, f"calibration {plural(unit)}")
-    return _Asked(
-        promise_text(options.promise), None, bool((bars > 0).any()), near_limit(rule, options.promise)
-    )
+    cases = f"calibration {plural(unit)}"
+    bars = rule.bars(options.promise, options.by_depth, cases)
+    limit = near_limit(rule, options.promise)
+    return _Asked(promise_text(options.promise), None, bool((bars > 0).any()), limit, cases)
 
 
 def near_limit(rule: DecisionRule, promise: Promise) -> str:

@@ -73,9 +73,11 @@ def _mistakes(result: EvaluationResult) -> str:
     frequent = _frequent_pair(result)
     near = _near(result.main)
     if frequent is not None and frequent[1] >= max(2, _FREQUENT * errors.errors):
-        pair, count = frequent
+        pair, count, as_frequent = frequent
         first, second = last_names(*pair)
         said = f"{count:,} of {errors.errors:,} mistakes are {first} ↔ {second}"
+        if as_frequent:
+            said += f" ({say_count(as_frequent, 'other pair is', 'other pairs are')} as frequent)"
         return f"{said}{near if count < errors.errors else ''}."
     if not _tells_branches(result.main):
         often = "" if frequent is None else ", and no two classes are confused often"
@@ -90,22 +92,29 @@ def _mistakes(result: EvaluationResult) -> str:
     return f"{worst.errors_here:,} of {errors.errors:,} mistakes {where}{near if worst.depth else ''}."
 
 
-def _frequent_pair(result: EvaluationResult) -> tuple[tuple[str, str], int] | None:
-    """The two classes that are most often taken for each other, and how often; None if no pair is known."""
+def _frequent_pair(result: EvaluationResult) -> tuple[tuple[str, str], int, int] | None:
+    """The two classes that are most often taken for each other, how often, and how many pairs are as often.
+
+    Of these the first is that with the most frequent confusion of one class with another, as in the table of
+    confusions. None if no pair is known.
+    """
     errors, outcomes = result.main.errors, result.outcomes.get(result.name)
-    counts = Counter[tuple[int, int]]()
+    counts, one_way = Counter[tuple[int, int]](), dict[tuple[int, int], tuple[int, int, int]]()
     classifier = result.main.classifier.name
     for true, answer, count in wrong_pairs(errors, outcomes, classifier, only_mistakes=True):
         if answer > 0:  # no answer counts as the root
-            counts[min(true, answer), max(true, answer)] += count
+            pair = min(true, answer), max(true, answer)
+            counts[pair] += count
+            one_way[pair] = min(one_way.get(pair, (0, 0, 0)), (-count, true, answer))
     if not counts:
         return None
-    (a, b), count = min(counts.items(), key=lambda item: (-item[1], item[0]))
+    (a, b), count = min(counts.items(), key=lambda item: (-item[1], one_way[item[0]]))
+    as_frequent = sum(other == count for other in counts.values()) - 1
     paths = {each.true_node: each.true for each in errors.confusions}
     paths |= {each.predicted_node: each.predicted for each in errors.confusions}
     if outcomes is not None:
         paths |= {node: outcomes.taxonomy.path_name(node) for node in (a, b)}
-    return (paths[a], paths[b]), count
+    return (paths[a], paths[b]), count, as_frequent
 
 
 def _near(main: MethodResult) -> str:

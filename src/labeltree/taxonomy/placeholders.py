@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -38,27 +39,45 @@ PLACEHOLDERS = _names(
     "unknown|unk|unknwn|not known|unidentified|undetermined|undefined|unspecified|not specified|unlabeled|"
     "unlabelled|unannotated|unassigned|uncategorized|uncategorised|unclassified|no label|no class|"
     "no category|not available|not applicable|n/a|n/k|n.a.|na|nan|none|null|nil|missing|tbd|todo|?|??|???|"
-    "-|--|---|.|...|_|#n/a|<na>|(none)|(unknown)"
+    "-|--|---|.|...|_|#n/a|<na>|(none)|(unknown)|"
+    "unbekannt|unbestimmt|nicht bestimmt|ohne angabe|keine angabe|nicht zugeordnet|"
+    "inconnu|inconnue|indéterminé|indéterminée|non déterminé|non classé|non classés|"
+    "desconocido|desconocida|indeterminado|sin clasificar|sin etiqueta|sconosciuto|sconosciuta|indeterminato|"
+    "non classificato|desconhecido|desconhecida|não identificado|não classificado|onbekend|onbepaald|"
+    "okänd|okänt|ukendt|ukjent|tuntematon|nieznany|nieznana|nieznane|neznámý|neznámé"
 )
 """Names that are hardly classes, in lower case."""
 
-REMAINDERS = _names("other|others|misc|misc.|miscellaneous|various|rest|remainder|etc|blank|empty")
+REMAINDERS = _names(
+    "other|others|misc|misc.|miscellaneous|various|rest|remainder|etc|blank|empty|"
+    "sonstige|sonstiges|andere|anderes|verschiedenes|autre|autres|otro|otros|otras|altro|altri|altre|"
+    "outro|outros|outras|overig|overige|övrigt|andet|annet|muut|inne"
+)
 """Names of remainders: proper classes, or samples that have nothing in common."""
 
 _PUT_ASIDE = re.compile(
     r"(?:unsorted|not sorted|to sort|to be sorted|sort me|unnamed|untitled|new folder|untitled folder|"
-    r"neuer ordner|nouveau dossier|nueva carpeta|nuova cartella|nova pasta)(?: ?\(?\d+\)?)?"
+    r"unsortiert|(?:noch )?nicht sortiert|(?:noch )?zu sortieren|unbenannt|ohne titel|neuer ordner|"
+    r"(?:non|pas) triée?s?|[aà] trier|sans (?:titre|nom)|nouveau dossier|dossier sans titre|"
+    r"sin (?:ordenar|t[ií]tulo|nombre)|(?:por|para) (?:ordenar|clasificar)|nueva carpeta|carpeta sin título|"
+    r"non ordinat[oi]|da (?:ordinare|smistare)|senza (?:titolo|nome)|nuova cartella|cartella senza titolo|"
+    r"não ordenad[oa]s?|(?:por|para) organizar|sem (?:título|nome)|nova pasta|pasta sem título|"
+    r"ongesorteerd|niet gesorteerd|(?:nog )?te sorteren|naamloos|zonder titel|nieuwe map|naamloze map|"
+    r"osorterat|osorterade?|att sortera|namnlös|ny mapp|usorter(?:et|t|ede)|(?:at|å) sortere|ny mappe|"
+    r"lajittelemat(?:on|ta)|uusi kansio|nieposortowane|do posortowania|bez nazwy|nowy folder|"
+    r"neroztříděné|nesetříděné|k roztřídění|bez názvu|nová složka)(?: ?\(?\d+\)?)?"
 )  # folders in which samples wait to be sorted, also as file managers call and number them
 
 
 def plain_name(name: str) -> str:
-    """The form in which names are compared: lower case, with single spaces, `_` being a space.
+    """The form in which names are compared: lower case, accents composed, single spaces, `_` being a space.
 
     Example:
         >>> plain_name(" Not_Known ")
         'not known'
     """
-    return " ".join(name.casefold().replace("_", " ").split()) or name.strip()
+    composed = name if name.isascii() else unicodedata.normalize("NFC", name)
+    return " ".join(composed.casefold().replace("_", " ").split()) or name.strip()
 
 
 def placeholder_nodes(tree: Graph, known: frozenset[str] = PLACEHOLDERS) -> list[int]:

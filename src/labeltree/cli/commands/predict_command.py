@@ -41,9 +41,9 @@ def run(arguments: list[str]) -> None:
         Full,
         usage="RUN [IMAGE ... | FOLDER | TABLE] [options]",
         description="Answer for images or texts with a node of the taxonomy, as fine as is sure: 'mammal' if "
-        "dog and wolf are equally likely. Without a run: 'predict --zero-shot --help'. A sample that cannot "
-        "be read gets a row that says why, and the exit code is 1, or 2 if none can be read. "
-        + folder_help("answers"),
+        "dog and wolf are equally likely. It is found step by step and may miss the most "
+        "probable class. Without a run: --zero-shot --help. A row says why a sample cannot be read; the exit "
+        "code is then 1, or 2 if none can. " + folder_help("answers"),
     )
     words = parser.parse_intermixed_args(arguments)
     options = read_options(PredictOptions, words).with_data()

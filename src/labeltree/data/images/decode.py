@@ -15,13 +15,13 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from labeltree.data.images.dicom import (
-    DICOM_EXTENSIONS,
     dicom_bytes,
     dicom_head,
     dicom_pixels,
     is_dicom,
 )
 from labeltree.errors import DataError
+from labeltree.file_kinds import DICOM_SUFFIXES
 from labeltree.links import SPECIAL
 from labeltree.preprocessing import Preprocessing
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from PIL.TiffImagePlugin import ImageFileDirectory_v2
 
 __all__ = [
-    "EXTENSIONS",
     "FORMATS",
     "MAX_BYTES",
     "MAX_PIXELS",
@@ -46,29 +45,6 @@ __all__ = [
     "pixels_of",
     "read_head",
 ]
-
-_KINDS = (
-    "avif",
-    "bmp",
-    "gif",
-    "heic",
-    "heif",
-    "hif",
-    "jfif",
-    "jpe",
-    "jpeg",
-    "jpg",
-    "pbm",
-    "pgm",
-    "png",
-    "pnm",
-    "ppm",
-    "tif",
-    "tiff",
-    "webp",
-)
-EXTENSIONS = frozenset(f".{kind}" for kind in _KINDS) | DICOM_EXTENSIONS
-"""File extensions of images."""
 
 FORMATS = ("AVIF", "BMP", "GIF", "HEIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """Pillow's names of their formats but DICOM. It knows more, and runs another program for some of them."""
@@ -125,7 +101,7 @@ def open_image(file: Path | bytes, formats: tuple[str, ...] | None = None) -> Pi
     from PIL import UnidentifiedImageError
 
     check_file(file)
-    if isinstance(file, Path) and file.suffix.lower() in DICOM_EXTENSIONS:
+    if isinstance(file, Path) and file.suffix.lower() in DICOM_SUFFIXES:
         return _open_dicom(file)
     try:
         image = _open_by_pillow(file, formats)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.errors import DataError
+from labeltree.file_kinds import DICOM_SUFFIXES
 
 if TYPE_CHECKING:
     from pydicom import Dataset
 
-__all__ = ["DICOM_EXTENSIONS", "dicom_bytes", "dicom_head", "dicom_pixels", "is_dicom"]
+__all__ = ["dicom_bytes", "dicom_head", "dicom_pixels", "is_dicom"]
 
-DICOM_EXTENSIONS = frozenset({".dcm", ".dicom"})
 _GRAY_BYTES, _COLOUR_BYTES = 64, 130  # a pixel, of up to 32 bits a channel
 _MARK_AT, _MARK = 128, b"DICM"
 _DEFLATED = b"1.2.840.10008.1.2.1.99"  # transfer syntax of files that are compressed as a whole
@@ -25,7 +25,7 @@ def is_dicom(file: Path | bytes) -> bool:
     """Whether a file, or its content, is DICOM by the extension, or by the mark after the first 128 bytes."""
     if isinstance(file, bytes):
         return file[_MARK_AT : _MARK_AT + len(_MARK)] == _MARK
-    if file.suffix.lower() in DICOM_EXTENSIONS:
+    if file.suffix.lower() in DICOM_SUFFIXES:
         return True
     with file.open("rb") as opened:
         return opened.read(_MARK_AT + len(_MARK))[_MARK_AT:] == _MARK

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.shards.parquet import image_column_of
 from labeltree.data.source import printable
 from labeltree.errors import DataError
+from labeltree.file_kinds import names_image
 from labeltree.split_names import SPLIT_NAMES, SPLITS
 from labeltree.system_files import is_system_file
 
@@ -154,7 +154,7 @@ def _list_folder(folder: Path) -> list[str]:
     shards: list[str] = []
     for entry in _sorted_entries(folder):
         if not entry.is_dir():
-            if Path(entry.name).suffix.lower() in EXTENSIONS:
+            if names_image(entry.name):
                 return []
             if Path(entry.name).suffix.lower() in _SUFFIXES:
                 shards.append(entry.path)

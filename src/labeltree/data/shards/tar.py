@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.encoded import read_part
 from labeltree.data.source import printable
 from labeltree.data.table_columns import cell_text
 from labeltree.errors import DataError
+from labeltree.file_kinds import IMAGE_SUFFIXES
 from labeltree.safe_files import value_from_json
 from labeltree.system_files import is_system_file
 
@@ -22,7 +22,7 @@ __all__ = ["TarSample", "is_image", "read_fields", "tar_samples"]
 _TEXTS = frozenset({"cls", "cls2", "txt", "text", "caption", "label", "id"})
 _TRIED = 2000  # members that tell where the names of samples end
 _LONGEST_TEXT = 1 << 20
-_IMAGES = frozenset(extension.removeprefix(".") for extension in EXTENSIONS)
+_IMAGES = frozenset(extension.removeprefix(".") for extension in IMAGE_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)

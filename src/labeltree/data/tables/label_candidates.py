@@ -8,15 +8,14 @@ import shlex
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from labeltree.data.biology.rank_gaps import Gaps
-from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.table_columns import Cells, DataTable
 from labeltree.errors import DataError
+from labeltree.file_kinds import names_image
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 from labeltree.taxonomy.ranks import is_vernacular
@@ -89,7 +88,7 @@ class LabelCandidate:
             and not all(MEASURED.fullmatch(text) for text in texts)
             and not {text.lower() for text in texts} <= _FLAGS
             and sum(map(len, texts)) <= _LONG * len(texts)
-            and not any(Path(text).suffix.lower() in EXTENSIONS for text in texts[:20])
+            and not any(map(names_image, texts[:20]))
         )
 
     @property

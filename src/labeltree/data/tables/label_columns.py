@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
 from labeltree.data.biology.rank_gaps import Gaps
-from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.table_columns import DataTable
 from labeltree.data.tables.fill_down import find_outlined
 from labeltree.data.tables.label_candidates import (
@@ -20,6 +18,7 @@ from labeltree.data.tables.nested_columns import find_nested, note_outlined, pro
 from labeltree.data.tables.path_columns import find_path_columns
 from labeltree.data.tables.rank_columns import find_ranks
 from labeltree.errors import DataError
+from labeltree.file_kinds import names_image
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.column_names import LABELS, PER_DEPTH, letters, usual_labels
 from labeltree.taxonomy.naming import some
@@ -148,7 +147,7 @@ def _foldered_column(table: DataTable) -> str | None:
     """A column of the paths of images, of which each lies in a folder."""
     for name in table.columns:
         texts = [] if table.holds_lists(name) or table.holds_numbers(name) else table.head(name)[:20]
-        if texts and all("/" in text and Path(text).suffix.lower() in EXTENSIONS for text in texts):
+        if texts and all("/" in text and names_image(text) for text in texts):
             return name
     return None
 

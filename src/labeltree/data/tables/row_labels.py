@@ -361,7 +361,7 @@ def _paths(
             )
         raise DataError(
             f"{table}: in {len(bad):,} of {table.num_rows:,} rows a coarser label is missing between given "
-            f"ones:\n{bad.numbered(table.numbers_of).in_words(table.path, table.unit)}\n"
+            f"ones: {bad.numbered(table.numbers_of).in_words(table.path, table.unit)}. "
             f"{fill}, or choose --table.gaps skip (the finer label hangs on the next coarser given one) or "
             "--table.gaps placeholder (a node of its own takes the missing place)"
         )

@@ -19,7 +19,6 @@ import numpy as np
 from labeltree.data.biology.darwin_core_archive import IMAGE_PREFIX
 from labeltree.data.column_roles import list_columns
 from labeltree.data.image_rules import ImageRule, RowImages, images_by_rule, is_url
-from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.encoded import ImageParts
 from labeltree.data.images.image_files import HOW_TO_SKIP, OnError
 from labeltree.data.shards.shard_table import ShardTable
@@ -31,6 +30,7 @@ from labeltree.data.vectors.choose_vectors import find_vectors
 from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.data.vectors.read_vector_files import VectorTable
 from labeltree.errors import DataError
+from labeltree.file_kinds import IMAGE_SUFFIXES, names_image
 from labeltree.taxonomy.column_names import IMAGES, SAMPLE_IDS, TEXTS, letters
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, plain_name
@@ -291,7 +291,7 @@ def _may_be_samples(table: DataTable, column: str) -> bool:
     if isinstance(table, VectorTable) or table.holds_lists(column) or table.holds_numbers(column):
         return False
     texts = table.head(column)
-    files = any(map(_has_image_suffix, texts))
+    files = any(map(names_image, texts))
     return files or sum(map(len, texts)) > _LONG * len(texts)
 
 
@@ -480,7 +480,7 @@ def _files(table: DataTable, names: list[str], folder: Path | None) -> tuple[lis
         first = next(iter(places), None)
         without_ending = not any(os.path.splitext(text)[1] for text in cells.texts[:_ENDINGS])
         if first is not None and without_ending and not os.path.exists(first):
-            ending = next((one for one in EXTENSIONS if os.path.exists(first + one)), ".jpg")
+            ending = next((one for one in IMAGE_SUFFIXES if os.path.exists(first + one)), ".jpg")
             place_of = "" if folder is None else f"--table.image_folder {shlex.quote(str(folder))} "
             raise DataError(
                 f"{table}: the names in '{name}', such as '{cells.texts[0]}', have no ending; say what the "
@@ -502,7 +502,7 @@ def only_addresses(table: DataTable, column: str, rows: str) -> DataError:
 def _image_hint(table: DataTable) -> str:
     """The setting that reads the images of a table which names them in columns that are not known."""
     texts = {name: table.head(name) for name in table.columns if not _may_be_numbers(table, name)}
-    files = [name for name, cells in texts.items() if cells and all(map(_has_image_suffix, cells))]
+    files = [name for name, cells in texts.items() if cells and all(map(names_image, cells))]
     if files:
         named = files[0] if len(files) == 1 else json.dumps(files, ensure_ascii=False)
         said = f"'{files[0]}' names" if len(files) == 1 else f"{some(files, 3)} name"
@@ -515,10 +515,6 @@ def _image_hint(table: DataTable) -> str:
 
 def _may_be_numbers(table: DataTable, name: str) -> bool:
     return isinstance(table, VectorTable | ShardTable) or table.holds_lists(name) or table.holds_numbers(name)
-
-
-def _has_image_suffix(text: str) -> bool:
-    return os.path.splitext(text)[1].lower() in EXTENSIONS
 
 
 def _rule_for(key: str) -> str:

@@ -171,6 +171,6 @@ def _choose(nouns: WordNetNouns, names: list[str], senses: dict[str, str]) -> di
     if sentences:
         raise TaxonomyError(
             f"{len(sentences)} of {len(set(names))} names are unknown to WordNet or have several senses; "
-            "choose with senses={name: synset}:\n" + "\n".join(sentences)
+            "choose with senses={name: synset}: " + "; ".join(sentences)
         )
     return chosen

@@ -74,7 +74,8 @@ def fetch_weights(
 def _register(name: str, *, summary: str, licence: str, size: str) -> None:
     register_download(
         name,
-        what=f"an encoder's weights; use it with --encoder {name}",
+        what=f"an encoder's weights; use it with --encoder {name} ('labeltree data get {name}' fetches it; "
+        "there are no samples to check)",
         summary=summary,
         licence=licence,
         size=size,

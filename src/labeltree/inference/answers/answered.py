@@ -13,7 +13,7 @@ from torch import Tensor
 from labeltree.atomic import atomic_write, write_text
 from labeltree.counted_nouns import say_count
 from labeltree.data.given_columns import GivenColumns, plain_value
-from labeltree.decisions.answers import Answers, answer_scores
+from labeltree.decisions.answers import Answers, answer_scores, holds_truth
 from labeltree.decisions.drift import Drift
 from labeltree.decisions.evidence_for_answers import DISTANCES, Step
 from labeltree.inference.answers.answer_table import AnswerTable, list_free_names
@@ -222,7 +222,7 @@ class Answered:
         return "; ".join(self.sentences(form))
 
     def sentences(self, form: AnswerFormat = "table") -> list[str]:
-        """How many answers there are, how many were cut and, with labels, how many hold the truth.
+        """How many answers there are, were cut, miss the first guess and, with labels, hold the truth.
 
         Args:
             form: The form in which the answers are shown, which says where unknown samples are marked.
@@ -243,6 +243,8 @@ class Answered:
         parts = [said]
         if self.answers.unknown is not None and (count := int(self.answers.unknown.sum())):
             parts.append(_unknown(count, form))
+        if self._off_first_guess:
+            parts.append(_off_first_guess(self._off_first_guess))
         seen = 0 if self.seen is None else int(self.seen.sum())
         if seen:
             parts.append(_seen(seen, n))
@@ -264,6 +266,14 @@ class Answered:
             held += " (none names anything)"
         depths = f"at a mean depth of {scores['depth']:.2f} (labels: {scores['true_depth']:.2f})"
         return [*parts, f"{of}, {held}, {depths}"]
+
+    @property
+    def _off_first_guess(self) -> int:
+        """How many answers, found step by step, are neither the most probable class nor above it."""
+        answers = self.answers
+        if answers.costs is not None or not answers.guesses.shape[1]:
+            return 0
+        return int((~holds_truth(answers.nodes, answers.guesses[:, 0], self.taxonomy)).sum())
 
     def _why_not_judged(self) -> str:
         """Why the labels of new samples say nothing of their answers."""
@@ -297,6 +307,14 @@ def _seen(count: int, n: int) -> str:
     if count == n:
         return f"all are {known}, so nothing can be measured on them"
     return f"{count:,} of all {n:,} are {known}: left out of what is measured"
+
+
+def _off_first_guess(count: int) -> str:
+    """How many answers do not hold the most probable class, and why."""
+    return (
+        f"{say_count(count, 'answer does', 'answers do')} not hold the first guess, since an answer goes "
+        "down the tree step by step, to the most probable branch each time"
+    )
 
 
 def _unknown(count: int, form: AnswerFormat) -> str:

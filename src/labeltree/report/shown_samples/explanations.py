@@ -11,6 +11,7 @@ from torch import Tensor
 
 from labeltree.counted_nouns import say_count
 from labeltree.decisions import ClassNodes, Promise, find_paths, fit_rule
+from labeltree.decisions.answers import holds_truth
 from labeltree.decisions.evidence_for_answers import Neighbour, Step, find_evidence
 from labeltree.decisions.promise_samples import kept_for_probabilities
 from labeltree.errors import DataError
@@ -23,7 +24,14 @@ from labeltree.runs import EmbeddingTable
 from labeltree.split_names import CALIB
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Explained", "ExplainedRow", "Explanation", "explain_samples", "explanation_rows"]
+__all__ = [
+    "Explained",
+    "ExplainedRow",
+    "Explanation",
+    "choose_explained",
+    "explain_samples",
+    "explanation_rows",
+]
 
 _COVERAGE = 0.9
 _CONSIDERED = 2000  # test samples, and as many that calibrate
@@ -36,7 +44,7 @@ class Explained:
 
     Attributes:
         row: Its row in the table.
-        kind: `wrong`, `coarse` or `right`.
+        kind: `wrong` if the answer or the most probable class is; else `coarse`, above the label, or `right`.
         answer: The answered node.
         likely: The most probable class.
         probability: Of the most probable class.
@@ -121,7 +129,7 @@ def explain_samples(
     paths = find_paths(probabilities, classes)
     if answers is None:
         answers, paths = likely, find_paths(probabilities, classes, "leaf")
-    picked = _pick(labels, likely, answers, probabilities.amax(1), taxonomy)
+    picked = choose_explained(labels, likely, answers, probabilities.amax(1), taxonomy)
     places = torch.tensor([place for place, _ in picked], dtype=torch.int64)
     steps = find_evidence(
         tested.rows(places),
@@ -146,13 +154,23 @@ def explain_samples(
     return Explanation(explained, training, promised)
 
 
-def _pick(
+def choose_explained(
     labels: Tensor, likely: Tensor, answers: Tensor, certain: Tensor, taxonomy: Taxonomy
 ) -> list[tuple[int, str]]:
-    """Places of samples to explain, each with its kind; each pair of label and answer once."""
-    wrong = likely != labels
-    severity = taxonomy.lca_height(likely, labels).double()
-    coarse = (taxonomy.depth[answers] < taxonomy.depth[likely]) & (answers > 0)
+    """Places of samples to explain, each with its kind (see `Explained`); each mistake once.
+
+    Args:
+        labels: `(n,)` true classes.
+        likely: `(n,)` most probable classes.
+        answers: `(n,)` answered nodes.
+        certain: `(n,)` probabilities of the most probable classes.
+        taxonomy: Of the nodes.
+    """
+    holds = holds_truth(answers, labels, taxonomy)
+    wrong = (likely != labels) | ~holds
+    mistakes = torch.where(likely != labels, likely, answers)
+    severity = taxonomy.lca_height(mistakes, labels).double()
+    coarse = holds & (answers != labels) & (answers > 0)
     right = ~wrong & ~coarse
     orders = (
         ("wrong", wrong, -severity - certain, _SEVERE),
@@ -165,7 +183,7 @@ def _pick(
         pairs: set[tuple[int, int]] = set()
         rows = those.nonzero()[:, 0]
         for place in rows[key[rows].argsort(stable=True)].tolist():
-            pair = int(labels[place]), int(likely[place])
+            pair = int(labels[place]), int(mistakes[place])
             if len(pairs) == most:
                 break
             if pair not in pairs and place not in taken:
@@ -271,10 +289,13 @@ def explanation_rows(
     described = []
     for each in explanation.samples:
         label = int(table.nodes[each.row])
-        steps = int(taxonomy.lca_height(torch.tensor(each.likely), torch.tensor(label)))
         verdict = _VERDICTS[each.kind]
         if each.kind == "wrong":
-            verdict = f"most probable class wrong, {say_count(steps, 'step')} off"
+            what, node = (
+                ("answer", each.answer) if each.likely == label else ("most probable class", each.likely)
+            )
+            steps = int(taxonomy.lca_height(node, label))
+            verdict = f"{what} wrong, {say_count(steps, 'step')} off"
         answer = names.short(each.answer) if each.answer > 0 else "nothing finer than the whole tree"
         heading = f"{names.short(label)}, answered {answer}"
         if each.answer != each.likely:

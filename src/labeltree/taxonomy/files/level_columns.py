@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from labeltree.file_kinds import names_image
 from labeltree.taxonomy.column_names import (
     IMAGES,
     PER_DEPTH,
@@ -107,12 +108,14 @@ class LevelColumns(NamedTuple):
         ids: Those of ids of whole rows.
         counts: Those that count something.
         texts: Those that describe classes, or lead to descriptions.
+        images: Those of names of image files.
     """
 
     levels: list[LevelColumn]
     ids: list[int]
     counts: list[int]
     texts: list[int]
+    images: list[int]
 
 
 def find_levels(header: Sequence[str], rows: Sequence[Sequence[str]]) -> LevelColumns:
@@ -123,7 +126,8 @@ def find_levels(header: Sequence[str], rows: Sequence[Sequence[str]]) -> LevelCo
     without it.
     """
     counts = _count_columns(header, rows)
-    free = [place for place in range(len(header)) if place not in counts]
+    images = _image_columns(header, rows)
+    free = [place for place in range(len(header)) if place not in (*counts, *images)]
     levels, texts = _grouped(header, rows, free)
     levels = _without_doubles(rows, levels)
     plain = [level.names for level in levels if not level.further]
@@ -144,7 +148,7 @@ def find_levels(header: Sequence[str], rows: Sequence[Sequence[str]]) -> LevelCo
     numbers = _numbers_of_rows(header, rows, levels)
     levels = [level for level in levels if level.names not in numbers]
     counts = [*counts, *measures, *numbers]
-    return LevelColumns(levels, ids, sorted(counts), sorted(texts))
+    return LevelColumns(levels, ids, sorted(counts), sorted(texts), images)
 
 
 def columns_of_samples(header: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, str] | None:
@@ -271,6 +275,13 @@ def _tells(rows: Sequence[Sequence[str]], key: int, place: int, before: int = 0)
 def _repeated_before(rows: Sequence[Sequence[str]], place: int) -> int:
     """The number of columns before that place if these are levels above it, whose values repeat; else 0."""
     return place if 2 * len({tuple(row[:place]) for row in rows}) <= len(rows) else 0
+
+
+def _image_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """The places of columns whose cells name image files, if there are others."""
+    cells = [[row[place] for row in rows if row[place]] for place in range(len(header))]
+    images = [place for place, names in enumerate(cells) if names and all(map(names_image, names))]
+    return images if len(images) < len(header) else []
 
 
 def _is_no_name(name: str, cells: Sequence[str]) -> bool:

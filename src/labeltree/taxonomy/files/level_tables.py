@@ -73,6 +73,10 @@ def entries_from_levels(file: OpenedFile) -> Entries:
     if columns.counts:
         left = some([header[place] for place in columns.counts])
         file.note(f"left out: {left}, whose cells are numbers; --column for each level takes others")
+    if columns.images:
+        file.note(
+            f"left out: {some([header[place] for place in columns.images])}, whose cells name image files"
+        )
     if columns.texts:
         left = some([header[place] for place in columns.texts])
         file.note(f"left out: {left}, by {'its name' if len(columns.texts) == 1 else 'their names'} no level")
