@@ -163,9 +163,8 @@ class SearchJackknife:
         value: Floats = contrast[used] @ self.ratios[used]
         variance, freedom = self.variance(contrast)
         bounded, single = _is_mean(contrast), self._single[used].all(axis=0)
-        queries, units, rarer = (
-            np.min(several, axis=0) for several in zip(*(self._counts[run] for run in used), strict=True)
-        )
+        counts = [self._counts[run] for run in used.tolist()]
+        queries, units, rarer = (np.min(several, axis=0) for several in zip(*counts, strict=True))
         error, level = np.sqrt(variance), (1 + confidence) / 2
         reach = error * stdtrit(freedom, level)
         agree = np.isnan(error) | (error <= SAME)
