@@ -234,7 +234,7 @@ def _without_breadcrumbs(
     for number, (text, path) in enumerate(zip(texts, paths, strict=True)):
         if taxonomy is not None and (separator is None or len(path) == 1) and taxonomy.candidates(text):
             continue
-        if breadcrumbs is not None or (taxonomy is not None and len(path) > 1 and taxonomy.follow(path)):
+        if breadcrumbs is not None or (taxonomy is not None and len(path) > 1 and taxonomy.candidates(path)):
             split[number] = join_path(path)
             example = text if example is None and len(path) > 1 else example
     if example is None:
