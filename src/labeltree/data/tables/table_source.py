@@ -197,8 +197,8 @@ def open_table(
         separator: Text that separates the names of paths in one column of labels or of aspects, besides which
             `/` is part of a name; `none`: only `/` does. None = `/`, and `>`, `›` or `»`
             between spaces where a `taxonomy` has the path, or where nearly all labels look so, some begin
-            with the same name, and a path has three names or a name above others is a label, too; a note
-            says so.
+            with the same name, and a path has three names or a name above others is a label, too; beside
+            these, other spaces and another of these signs mean the same. A note says so.
         evidence: How labels follow from cells with several labels, votes of annotators, or doubtful labels;
             None = each row has one label, but lists hold several.
         either: Read images and texts, both columns by their usual names unless they are named, and also rows

@@ -11,7 +11,7 @@ from labeltree.data.names.label_names import LabelNames
 from labeltree.data.tables.row_labels import cut_label, split_label
 from labeltree.errors import TaxonomyError
 from labeltree.inference.load_run import TrainedRun
-from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, spaced_path
+from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, written_paths
 from labeltree.taxonomy.naming import join_path
 from labeltree.taxonomy.placeholders import MissingNames
 from labeltree.taxonomy.versions.between_versions import LabelsOfBoth
@@ -53,9 +53,9 @@ class RunLabels:
         ):
             return crumb_lists.paths[0]
         path = split_label(text)
-        crumbs = spaced_path(text)
-        plain = separator is not None or len(crumbs) == 1 or self._taxonomy.candidates(path)
-        return crumbs if not plain and self._taxonomy.candidates(crumbs) else path
+        if separator is not None or self._taxonomy.candidates(path):
+            return path
+        return next(filter(self._taxonomy.candidates, written_paths(text)), path)
 
     def find(self, *tries: Names) -> int:
         """The node of the first of these paths that the taxonomy has, else `MISSING` or `UNKNOWN`."""
