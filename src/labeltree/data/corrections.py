@@ -226,7 +226,7 @@ class Corrections:
         if self.entries and set(outcomes) <= {"unknown", "ambiguous", "moved"}:
             raise DataError(self._refusal(outcomes, ids))
         counts = {name: len(samples) for name, samples in sorted(outcomes.items())}
-        return Applied(after, keep, counts, _sentence(self.name, outcomes))
+        return Applied(after, keep, counts, _sentence(self.name, outcomes, taxonomy))
 
     def _suit(self, reader: LabelReader, rows: Mapping[str, int], nodes: Tensor) -> LabelReader:
         """The reader of the version of the taxonomy that the table is about."""
@@ -363,7 +363,7 @@ _NOT_DONE = {
 }
 
 
-def _sentence(name: str, outcomes: dict[str, list[str]]) -> str:
+def _sentence(name: str, outcomes: dict[str, list[str]], taxonomy: AnyTaxonomy) -> str:
     if not outcomes:
         return f"'{name}' holds no accepted correction"
     done = [say_count(len(outcomes[key]), *words) for key, words in _DONE.items() if key in outcomes]
@@ -372,6 +372,8 @@ def _sentence(name: str, outcomes: dict[str, list[str]]) -> str:
         for key, text in _NOT_DONE.items()
         if key in outcomes
     ]
+    if "no node" in outcomes and taxonomy.max_depth > 1:
+        left[-1] += f"; a path is written as '{taxonomy.path_name(int(taxonomy.leaves[0]))}'"
     said = f"corrections of '{name}': {', '.join(done) or 'nothing applied'}"
     return f"{said}; not applied: {'; '.join(left)}" if left else said
 

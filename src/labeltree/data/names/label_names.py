@@ -111,6 +111,11 @@ class LabelNames:
                 )
         return named
 
+    def read_one(self, names: tuple[str, ...], taxonomy: Taxonomy) -> tuple[str, ...]:
+        """The final names of a single label, coarse to fine, in the spelling of the taxonomy."""
+        (label,) = self.read([names], [1], taxonomy=taxonomy, whole=False).labels
+        return tuple(name for name in label if name is not None)
+
     def _known_of(self, taxonomy: Taxonomy) -> _Known:
         if self._known is None or self._known.taxonomy is not taxonomy:
             if self.names == "scientific":
