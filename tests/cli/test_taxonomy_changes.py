@@ -8,6 +8,7 @@ import pytest
 from labeltree.cli.main import main
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyMapping
 from labeltree.taxonomy.versions.between_versions import LabelsOfBoth
+from labeltree.workbooks import write_workbook
 
 OLD = ["bird/parus/great tit", "bird/parus/blue tit", "bird/owl/barn owl", "bird/owl/tawny", "fish/pike"]
 NEW = [
@@ -366,3 +367,30 @@ def test_labels_by_lost_ids_are_read_by_a_mapping(folder: Path, capsys: pytest.C
         Path("wrong.yaml").write_text(f"labeltree mapping: 1\nchanges:\n- {wrong}\n")
         assert run("apply", "wrong.yaml", "old.obo", "--out", "x.json") == 2
         assert what in capsys.readouterr().err
+
+
+def test_review_reads_its_data_by_settings_of_their_table(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Taxonomy.from_paths(["bird/Blue Tit", "bird/blue-tit"]).save("twice.json")
+    rows = [("a text", "red", "bird > Blue Tit"), ("another", "blue", "bird > blue-tit")] * 2
+    rows += [("a third", "red", "bird"), ("a fourth", "blue", "bird > Blue Tit")]
+    write_workbook(Path("shop.xlsx"), {"Rows": (["text", "Marke", "Gruppe"], rows)})
+    assert run("review", "twice.json", "--data", "shop.xlsx") == 2
+    assert "set --table.label_columns '[\"Marke\"]' ('Gruppe' could be, too)" in capsys.readouterr().err
+    settings = ("--table.label_columns", '["Gruppe"]', "--table.sheet", "Rows")
+    assert run("review", "twice.json", "--data", "shop.xlsx", *settings, "--out", "c.yaml") == 0
+    printed = capsys.readouterr().out
+    assert "bird/Blue Tit (3)" in printed
+    assert (
+        "labeltree train --data shop.xlsx --taxonomy NEW.json --mapping c.yaml "
+        "--table.label_columns '[\"Gruppe\"]' --table.sheet Rows"
+    ) in printed
+    # a sheet is that of the taxonomy, where this is a workbook
+    paths = (["path"], [("bird > Blue Tit",), ("bird > blue-tit",)])
+    write_workbook(Path("tree.xlsx"), {"Cover": (["x"], [("y",)]), "Tree": paths})
+    settings = ("--table.label_columns", '["Gruppe"]', "--table.sheet", "Tree")
+    assert run("review", "tree.xlsx", "--column", "path", "--data", "shop.xlsx", *settings) == 0
+    assert "bird/Blue Tit (3)" in capsys.readouterr().out
+    assert run("review", "twice.json", "--table.label_columns", '["Gruppe"]') == 2
+    assert "names label_columns; of a taxonomy it names the sheet alone" in capsys.readouterr().err

@@ -41,12 +41,71 @@ def test_breadcrumbs_are_paths_and_a_note_says_so(tmp_path: Path) -> None:
     assert again.nodes.tolist() == found.nodes.tolist()
 
 
+SHOP = [f"{a} > {b} > {c}" for a in ("Garden", "House") for b in ("Red", "Blue") for c in ("One", "Two")]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [path.replace(" > ", ">") for path in SHOP],
+        [path.replace(" > ", " >") for path in SHOP[:3]],
+        [path.replace(" > ", " › ") for path in SHOP],
+        [path.replace(" > ", "»") for path in SHOP[:3]],
+        ["Garden > Red>One", "Garden > Red › Two", "Garden>Red", "Garden"],
+    ],
+)
+def test_other_blanks_and_signs_are_read_alike(others: list[str], tmp_path: Path) -> None:
+    found = label_nodes(table_of([*SHOP, *others], tmp_path), ["label"], None)
+    assert found.taxonomy == Taxonomy.from_paths([path.split(" > ") for path in SHOP])
+    assert len(found.notes) == 1
+    again = label_nodes(table_of(others, tmp_path), ["label"], found.taxonomy)
+    assert again.nodes.tolist() == found.nodes.tolist()[len(SHOP) :]
+
+
+def test_a_path_without_blanks_need_not_be_known(tmp_path: Path) -> None:
+    found = label_nodes(table_of([*SHOP, "Garden>Green>One", "Car>Tyre>Rim"], tmp_path), ["label"], None)
+    paths = [found.taxonomy.path(node) for node in found.nodes.tolist()[-2:]]
+    assert paths == [("Garden", "Green", "One"), ("Car", "Tyre", "Rim")]
+    assert "'>' separates the names" in found.notes[0]
+
+
+def test_a_few_names_with_a_sign_stay_whole_beside_breadcrumbs(tmp_path: Path) -> None:
+    cells = [*SHOP, "House > Red", "House > Blue", "House > C>A > One", "p>0.05"]
+    found = label_nodes(table_of(cells, tmp_path), ["label"], None)
+    paths = [found.taxonomy.path(node) for node in found.nodes.tolist()[-2:]]
+    assert paths == [("House", "C>A", "One"), ("p>0.05",)]
+
+
+def test_signs_that_are_not_read_are_told(tmp_path: Path) -> None:
+    names = [f"name {number}" for number in range(8)]
+    few = label_nodes(table_of([*names, "Garden > Red > One"], tmp_path), ["label"], None)
+    assert not few.notes
+    for cells in ([*names, *SHOP], [*names, *SHOP[:2]], [*names, *names, *SHOP[:1] * 9]):
+        found = label_nodes(table_of(cells, tmp_path), ["label"], None)
+        assert "Garden > Red > One" in found.taxonomy.names
+        (note,) = found.notes
+        assert "labels such as 'Garden > Red > One' are read as names" in note
+        assert "if '>' separates names of paths, set --table.separator '>'" in note
+        whole = label_nodes(table_of(cells, tmp_path), ["label"], None, separator="none")
+        assert not whole.notes
+
+
+def test_labels_with_another_sign_than_the_setting_are_told(tmp_path: Path) -> None:
+    table = table_of([*SHOP, "Garden › Red › One", "House|Blue", "AC/DC"], tmp_path)
+    found = label_nodes(table, ["label"], None, separator=">")
+    assert ("Garden › Red › One",) in [found.taxonomy.path(node) for node in found.nodes.tolist()]
+    assert found.notes[1] == (
+        "labels such as 'Garden › Red › One' have '›', and are read as names: --table.separator says that "
+        "'>' alone separates the names of paths"
+    )
+    assert len(label_nodes(table_of(SHOP, tmp_path), ["label"], None, separator=">").notes) == 1
+
+
 @pytest.mark.parametrize(
     "cells",
     [
-        ["5 > 3", "dog", "cat"],
-        ["a > b", "c > d"],
-        ["C > A", "C > G", "G > A"],
+        ["5 > 3", *"abcdefgh"],
+        ["a>b", "c>d"],
         ["EWSR1::FLI1", "EWSR1::ERG", "EWSR1"],
         ["cat | dog", "cat | bird", "cat"],
     ],
@@ -55,6 +114,13 @@ def test_other_names_stay_names(cells: list[str], tmp_path: Path) -> None:
     found = label_nodes(table_of(cells, tmp_path), ["label"], None)
     assert sorted(found.taxonomy.names[1:]) == sorted(cells)
     assert not found.notes
+
+
+@pytest.mark.parametrize("cells", [["5 > 3", "dog", "cat"], ["a > b", "c > d"], ["C > A", "C > G", "G > A"]])
+def test_other_names_with_spaced_signs_stay_names_with_a_note(cells: list[str], tmp_path: Path) -> None:
+    found = label_nodes(table_of(cells, tmp_path), ["label"], None)
+    assert sorted(found.taxonomy.names[1:]) == sorted(cells)
+    assert "set --table.separator '>'" in found.notes[0]
 
 
 def test_names_of_the_taxonomy_stay_names(tmp_path: Path) -> None:

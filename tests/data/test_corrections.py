@@ -234,3 +234,39 @@ def test_every_word_of_a_decision_is_documented() -> None:
     table = page[page.index("## Decide") :].split("\n|", 1)[1].split("\n\n")[0]
     undocumented = {word for word in DECISIONS if word and f"`{word}`" not in table}
     assert undocumented <= {"accepted", "rejected", "remove the sample"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "suggested", "label"),
+    [
+        ({}, "Garden > Tool>Spade", "Garden > Tool > Rake"),
+        ({"separator": "~"}, "Garden~Tool ~ Spade", "Garden~Tool~Rake"),
+        ({"names": "plain"}, "GARDEN > tool > Spade", "Garden > Tool > RAKE"),
+        ({"names": "plain"}, "spade", "rake"),
+        ({}, "Garden/Tool/Spade", "Garden/Tool/Rake"),
+        ({"separator": "::", "names": "plain"}, "garden::Tool::spade", "Rake"),
+    ],
+)
+@pytest.mark.parametrize("given", [True, False])
+def test_labels_are_written_as_in_the_table_of_the_data(
+    tmp_path: Path, settings: dict[str, str], suggested: str, label: str, given: bool
+) -> None:
+    between = settings.get("separator", " > ")
+    paths = ["Garden/Tool/Rake", "Garden/Tool/Spade", "Garden/Water", "House/Pan"]
+    rows = [f"text number {i},{path.replace('/', between)}\n" for i, path in enumerate(paths)]
+    (tmp_path / "t.csv").write_text("text,label\n" + "".join(rows))
+    corrections = table(
+        tmp_path,
+        HEADER + f"line 2,{label},{suggested},x\nline 4,{paths[2]},{paths[3].replace('/', between)},x\n",
+    )
+    tree = Taxonomy.from_paths(paths) if given else None
+    source = open_source(tmp_path / "t.csv", taxonomy=tree, corrections=corrections, table=settings)
+    assert source.notes[-1] == "corrections of 'corrections.csv': 2 labels replaced"
+    assert source.taxonomy.decode(source.nodes[::2]) == [paths[1], paths[3]]
+
+
+def test_a_path_that_is_not_there_is_told_with_how_paths_are_written(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("text,label\nfirst text,a/b\nsecond text,a/c\n")
+    corrections = table(tmp_path, HEADER + "line 2,a/b,a - c,x\nline 3,a/c,a/b,x\n")
+    source = open_source(tmp_path / "t.csv", corrections=corrections)
+    assert source.notes[-1].endswith("or not only once ('a - c'); a path is written as 'a/b'")

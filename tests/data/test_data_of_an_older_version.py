@@ -246,3 +246,44 @@ def test_every_row_is_used_as_it_stands_or_listed(names: list[str]) -> None:
         assert (row in listed) == (not exact)
         if exact:
             assert node == (NEW.find(name) if name == "moss" else mapping.targets[OLD.find(name)][0])
+
+
+@pytest.mark.parametrize("names", ["plain", "scientific"])
+@pytest.mark.parametrize("column", ["one", "one per depth"])
+def test_names_are_matched_with_both_versions(tmp_path: Path, names: str, column: str) -> None:
+    """Spellings of paths that the mapping changes are sought in the old taxonomy, others in the new one."""
+    Taxonomy.from_paths(["Canis/Canis latrans", "Vulpes/Vulpes lagopus", "Lupus/Lupus novus"]).save(
+        tmp_path / "new.yaml"
+    )
+    (tmp_path / "map.yaml").write_text(
+        "labeltree mapping: 1\nchanges:\n- {rename: Alopex, to: Vulpes}\n"
+        "- {rename: Alopex/Alopex lagopus, to: Vulpes/Vulpes lagopus}\n"
+    )
+    rows = [("CANIS", "Canis  latrans"), ("alopex", "ALOPEX lagopus"), ("alopex", "")]
+    rows.append(("LUPUS", "Lupus NOVUS"))
+    if names == "scientific":
+        rows = [(a.capitalize(), b.capitalize()) for a, b in rows]
+    if column == "one":
+        lines = ["text,label", *(f"t{n},{'/'.join(filter(None, row))}" for n, row in enumerate(rows))]
+    else:
+        lines = ["text,depth1,depth2", *(f"t{n},{a},{b}" for n, (a, b) in enumerate(rows))]
+    (tmp_path / "notes.csv").write_text("\n".join(lines))
+    source = open_source(
+        tmp_path / "notes.csv",
+        taxonomy=tmp_path / "new.yaml",
+        mapping=tmp_path / "map.yaml",
+        table={"names": names},
+    )
+    assert source.taxonomy.decode(source.nodes) == [
+        "Canis/Canis latrans", "Vulpes/Vulpes lagopus", "Vulpes", "Lupus/Lupus novus",
+    ]  # fmt: skip
+
+
+def test_gaps_and_breadcrumbs_are_read_on_both_versions(tmp_path: Path, files: tuple[Path, Path]) -> None:
+    table = tmp_path / "notes.csv"
+    table.write_text("text,depth1,depth2,depth3\na,animal,,tabby\nb,pet,,tabby\n")
+    source = open_source(table, taxonomy=files[0], mapping=files[1])
+    assert source.taxonomy.decode(source.nodes) == ["pet/cat/tabby"] * 2
+    table.write_text("text,label\na,animal > cat > tabby\nb,pet/cat/tabby\nc,moss\n")
+    source = open_source(table, taxonomy=files[0], mapping=files[1])
+    assert source.taxonomy.decode(source.nodes) == ["pet/cat/tabby"] * 2 + ["plant/moss"]

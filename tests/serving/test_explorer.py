@@ -619,7 +619,7 @@ def test_a_workbook_of_corrections_is_not_written(tmp_path: Path) -> None:
 
 
 def test_short_names_are_read_as_training_reads_them(show: Any, corrections: Path) -> None:
-    corrections.write_text(HEAD + "sample 003,red,orange,yes\nsample 004,warm/red,cold/blue,yes\n")
+    corrections.write_text(HEAD + "sample 003,red,orange,yes\nsample 004,warm/red,cold > blue,yes\n")
     find = show.collection.taxonomy.find
     wanted = {
         "sample 003": Decision("accept", find("orange")),

@@ -75,6 +75,7 @@ def test_names_with_marks_stay_names() -> None:
     assert breadcrumbs_of(["p > 0.05", "q > 0.05"]) is None  # nothing is shared
     assert breadcrumbs_of(["cat | dog", "cat | cow", "dog | cat"]) is None  # several labels of a sample
     assert breadcrumbs_of(["a>b", "a>c"]) is None
+    assert breadcrumbs_of(["a > b", "a > c", *"defgh"]) is None
     found = breadcrumbs_of(["a>b", "a>c"], separator=">")
     assert found is not None
     assert found.paths == [("a", "b"), ("a", "c")]
@@ -273,3 +274,13 @@ def test_suggest_says_what_makes_a_tree_of_names_or_codes(
     said = capsys.readouterr().err
     assert f"labeltree taxonomy from-wordnet {names}" in said
     assert f"labeltree taxonomy convert {names} FILE --form codes" in said
+
+
+@pytest.mark.parametrize("name", ["tree.txt", "tree.csv", "tree.json"])
+def test_breadcrumbs_of_several_spellings_are_read_alike(name: str, tmp_path: Path) -> None:
+    lines = ["a > b > c", "a > b > d", "a>b>c", "a › b › e", "a > f"]
+    wanted = Taxonomy.from_paths(["a/b/c", "a/b/d", "a/b/e", "a/f"])
+    text = "\n".join(lines) if name != "tree.csv" else "category\n" + "\n".join(lines)
+    file = written(tmp_path, name, json.dumps(lines) if name == "tree.json" else text)
+    assert Taxonomy.from_file(file) == wanted
+    assert read_form(written(tmp_path, "t.txt", "\n".join(lines)), "breadcrumbs") == wanted

@@ -225,14 +225,14 @@ def review_taxonomy(options: ReviewOptions) -> ReviewedTaxonomy:
     from labeltree.taxonomy.versions.mapping_file import write_mapping
     from labeltree.workbooks import choose_sheet
 
-    with choose_sheet((options.table or {}).get("sheet")):
+    with choose_sheet(options.sheet):
         taxonomy, labels = open_labels(options.taxonomy, column=options.column)
     tree = as_tree(options.taxonomy, taxonomy)
     if options.out is not None:
         check_unedited(options.out, tree, replace=options.replace)
     touched = None
     if options.data is not None:
-        touched = Touched.of_data(options.data, tree, options.taxonomy)
+        touched = Touched.of_data(options.data, tree, options.taxonomy, options.data_table)
     elif labels is not None:
         touched = Touched(tree, tree, labels)
     cleaner = Cleaner("scientific")

@@ -15,6 +15,7 @@ from labeltree.data.source import Source
 from labeltree.errors import DataError
 from labeltree.lazy import torch
 from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy.versions.label_reader import LabelReader
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -74,11 +75,11 @@ class CorrectionRounds:
             first.same_as(second) for first, second in zip(self.tables, other.tables, strict=True)
         )
 
-    def corrected_in(self, ids: Sequence[str], nodes: Tensor, taxonomy: AnyTaxonomy) -> int:
+    def corrected_in(self, ids: Sequence[str], nodes: Tensor, reader: LabelReader) -> int:
         """How many of n samples have the label that the last decision about them gave them."""
         last = {entry.sample: entry for table in self.tables for entry in table.entries}
         return sum(
-            name in last and is_label(last[name].node, node, taxonomy)
+            name in last and is_label(last[name].node, node, reader)
             for name, node in zip(ids, nodes.tolist(), strict=True)
         )
 
@@ -93,6 +94,7 @@ class CorrectionRounds:
         nodes: Tensor,
         taxonomy: AnyTaxonomy,
         *,
+        reader: LabelReader | None = None,
         contents: Sequence[str] | None = None,
         gone: Collection[str] = (),
     ) -> Applied:
@@ -112,6 +114,7 @@ class CorrectionRounds:
                 [ids[row] for row in left],
                 after[rows],
                 taxonomy,
+                reader=reader,
                 contents=None if contents is None else [contents[row] for row in left],
                 gone=removed,
             )
@@ -137,7 +140,9 @@ class CorrectionRounds:
         contents = sample_contents(ids, source.sample_digests()) if self.need_contents else None
         gone = {names.get(one, one) for one in gone}
         rounds = dataclasses.replace(self, tables=tables)
-        return rounds.resolve(ids, source.nodes, source.taxonomy, contents=contents, gone=gone)
+        return rounds.resolve(
+            ids, source.nodes, source.taxonomy, reader=source.read_labels, contents=contents, gone=gone
+        )
 
     def apply(self, data: Source, *others: Source) -> tuple[Source, ...]:
         """Correct a whole data set, and selections of its samples in the same way.

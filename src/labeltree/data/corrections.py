@@ -18,11 +18,12 @@ import numpy as np
 from labeltree.atomic import atomic_write
 from labeltree.counted_nouns import say_count
 from labeltree.data.source import Source, printable
-from labeltree.errors import DataError, TaxonomyError
+from labeltree.errors import DataError
 from labeltree.lazy import torch
 from labeltree.safe_files import Reader
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.versions.label_reader import LabelReader
 from labeltree.workbooks import spreadsheet_rows
 
 if TYPE_CHECKING:
@@ -181,6 +182,7 @@ class Corrections:
         nodes: Tensor,
         taxonomy: AnyTaxonomy,
         *,
+        reader: LabelReader | None = None,
         contents: Sequence[str] | None = None,
         gone: Collection[str] = (),
     ) -> Applied:
@@ -190,6 +192,7 @@ class Corrections:
             ids: n ids.
             nodes: `(n,)` labels, −1 where missing.
             taxonomy: Taxonomy of the labels, in which the new ones must be.
+            reader: Reads the labels that the table names; None = by the taxonomy.
             contents: n fingerprints, see `sample_contents`; None = not compared.
             gone: Ids of samples that earlier corrections have removed.
 
@@ -204,6 +207,7 @@ class Corrections:
             rows[name] = row
         after, keep = nodes.clone(), torch.ones(len(nodes), dtype=torch.bool)
         outcomes: dict[str, list[str]] = {}
+        reader = self._suit(reader or LabelReader(taxonomy), rows, nodes)
         for entry in self.entries:
             row = rows.get(entry.sample, -1)
             if row < 0:
@@ -213,7 +217,7 @@ class Corrections:
             elif contents is not None and entry.content and contents[row] not in ("", entry.content):
                 outcome = "moved"
             else:
-                outcome, node = _outcome(entry, int(nodes[row]), taxonomy)
+                outcome, node = _outcome(entry, int(nodes[row]), reader)
                 if outcome == "removed":
                     keep[row] = False
                 elif outcome in ("relabelled", "unlabelled"):
@@ -222,7 +226,13 @@ class Corrections:
         if self.entries and set(outcomes) <= {"unknown", "ambiguous", "moved"}:
             raise DataError(self._refusal(outcomes, ids))
         counts = {name: len(samples) for name, samples in sorted(outcomes.items())}
-        return Applied(after, keep, counts, _sentence(self.name, outcomes))
+        return Applied(after, keep, counts, _sentence(self.name, outcomes, taxonomy))
+
+    def _suit(self, reader: LabelReader, rows: Mapping[str, int], nodes: Tensor) -> LabelReader:
+        """The reader of the version of the taxonomy that the table is about."""
+        texts = [text for entry in self.entries for text in (entry.label, entry.node) if text]
+        known = [entry for entry in self.entries if entry.sample in rows and entry.label]
+        return reader.for_texts(texts, [(entry.label, int(nodes[rows[entry.sample]])) for entry in known])
 
     def _refusal(self, outcomes: dict[str, list[str]], ids: Sequence[str]) -> str:
         if "moved" in outcomes:
@@ -313,17 +323,14 @@ def _describe(entry: Correction) -> str:
     return f"{decided.get(entry.decision, entry.decision)} where the label is '{entry.label}'"
 
 
-def _outcome(entry: Correction, node: int, taxonomy: AnyTaxonomy) -> tuple[str, int]:
+def _outcome(entry: Correction, node: int, reader: LabelReader) -> tuple[str, int]:
     """What becomes of a sample with this label, and its new label."""
     target = -1
     if entry.decision == "accept":
-        try:
-            target = taxonomy.find(entry.node)
-        except TaxonomyError:
+        target = reader.find(entry.node)
+        if target <= 0:
             return "no node", -1
-        if target == 0:
-            return "no node", -1
-    if not is_label(entry.label, node, taxonomy):
+    if not is_label(entry.label, node, reader):
         if entry.decision != "remove" and node == target:
             return "unchanged", node
         return "changed", node
@@ -334,16 +341,10 @@ def _outcome(entry: Correction, node: int, taxonomy: AnyTaxonomy) -> tuple[str, 
     return ("unlabelled" if target < 0 else "relabelled"), target
 
 
-def is_label(text: str, node: int, taxonomy: AnyTaxonomy) -> bool:
-    """Whether a text, a name or a path, is this node; an empty one is a missing label."""
-    if node <= 0 or not text:
-        return node <= 0 and not text
-    if text == taxonomy.path_name(node):
-        return True
-    try:
-        return taxonomy.find(text) == node
-    except TaxonomyError:
-        return False
+def is_label(text: str, node: int, reader: LabelReader) -> bool:
+    """Whether a text, a name or a path, is this node; an empty one, or the root, is a missing label."""
+    there = reader.find(text) if text else 0
+    return there == node if node > 0 else there == 0
 
 
 _DONE = {
@@ -362,7 +363,7 @@ _NOT_DONE = {
 }
 
 
-def _sentence(name: str, outcomes: dict[str, list[str]]) -> str:
+def _sentence(name: str, outcomes: dict[str, list[str]], taxonomy: AnyTaxonomy) -> str:
     if not outcomes:
         return f"'{name}' holds no accepted correction"
     done = [say_count(len(outcomes[key]), *words) for key, words in _DONE.items() if key in outcomes]
@@ -371,6 +372,8 @@ def _sentence(name: str, outcomes: dict[str, list[str]]) -> str:
         for key, text in _NOT_DONE.items()
         if key in outcomes
     ]
+    if "no node" in outcomes and taxonomy.max_depth > 1:
+        left[-1] += f"; a path is written as '{taxonomy.path_name(int(taxonomy.leaves[0]))}'"
     said = f"corrections of '{name}': {', '.join(done) or 'nothing applied'}"
     return f"{said}; not applied: {'; '.join(left)}" if left else said
 

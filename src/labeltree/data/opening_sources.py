@@ -34,6 +34,7 @@ from labeltree.taxonomy.versions.between_versions import (
     check_version,
     why_coarser,
 )
+from labeltree.taxonomy.versions.label_reader import LabelReader
 from labeltree.taxonomy.versions.mapping_file import described_versions, lines_about_none
 
 _PICKLES = (".pkl", ".pickle", ".joblib")
@@ -274,7 +275,11 @@ def _open_both_versions(
         )
     tree = new if source.taxonomy == new else source.taxonomy
     return dataclasses.replace(
-        source, taxonomy=tree, nodes=torch.where(nothing, -1, source.nodes), notes=tuple(notes)
+        source,
+        taxonomy=tree,
+        nodes=torch.where(nothing, -1, source.nodes),
+        notes=tuple(notes),
+        label_reader=source.read_labels,
     )
 
 
@@ -304,6 +309,7 @@ def _open_named_on(
         source.on_taxonomy(new, nodes, change.places),
         notes=(*source.notes, said),
         unused=unused,
+        label_reader=LabelReader(LabelsOfBoth(change.mapping).taxonomy),
     )
 
 

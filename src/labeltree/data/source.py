@@ -24,6 +24,7 @@ from labeltree.split_names import CALIB, SPLITS, UNSEEN
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.check_nodes import moved_nodes
 from labeltree.taxonomy.label_sets import common_ancestors, distinct_labels
+from labeltree.taxonomy.versions.label_reader import LabelReader
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -147,6 +148,8 @@ class Source:
         vectors: The vectors, which exclude images and texts; None if there are none.
         table_rows: In which rows of a table the samples stand; None if they are not those of a table.
         own_splits: Splits that the data themselves give, and no share changes.
+        label_reader: Reads a label of a table of corrections as those of the data were read; None = by the
+            taxonomy, see `read_labels`.
     """
 
     name: str
@@ -176,6 +179,7 @@ class Source:
     vectors: VectorStore | None = None
     table_rows: TableRows | None = None
     own_splits: frozenset[str] = frozenset()
+    label_reader: LabelReader | None = None
 
     @classmethod
     def in_order(
@@ -408,6 +412,11 @@ class Source:
             label_sets=None if self.label_sets is None else self.label_sets[index],
         )
 
+    @property
+    def read_labels(self) -> LabelReader:
+        """Reads labels that a person writes about the samples, as those of the data were read."""
+        return self.label_reader or LabelReader(self.taxonomy)
+
     def on_taxonomy(self, taxonomy: Taxonomy, nodes: Tensor, places: Tensor) -> Source:
         """The same samples with labels of another taxonomy.
 
@@ -421,7 +430,13 @@ class Source:
             several = (sets >= 0).sum(1) > 1
             sets = distinct_labels(moved_nodes(sets, places), taxonomy)
             nodes = torch.where(several, common_ancestors(sets, taxonomy), nodes)
-        return dataclasses.replace(self, taxonomy=taxonomy, nodes=nodes, label_sets=sets)
+        return dataclasses.replace(
+            self,
+            taxonomy=taxonomy,
+            nodes=nodes,
+            label_sets=sets,
+            label_reader=self.read_labels.then(places),
+        )
 
     def with_split(self, split: Sequence[str] | Array) -> Source:
         """The same samples with another split."""

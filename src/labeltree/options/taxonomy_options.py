@@ -374,19 +374,45 @@ class ReviewOptions(Options):
     taxonomy: Annotated[str, Option(ANY, metavar="TAXONOMY", positional=True)]
     _: KW_ONLY
     column: Columns = None
-    table: SheetOfTaxonomy = None
+    table: Annotated[
+        Mapping[str, Any] | None,
+        Option(
+            "of a taxonomy in a workbook: sheet; with `data`, settings of its table, as for 'train'",
+            "`{'label_columns': ['Product group']}`",
+            flag="--table.SETTING",
+            metavar="V",
+        ),
+    ] = None
     data: Annotated[str | None, Option("labelled data, whose samples are counted", metavar="DATA")] = None
     scientific: Annotated[bool, Option("compare scientific names without authorship")] = False
     out: Annotated[Path | None, Option("write the proposals, such as changes.yaml", metavar="FILE")] = None
     replace: Replace = False
 
+    @property
+    def sheet(self) -> str | None:
+        """The sheet of the taxonomy, if that is a workbook."""
+        return (self.table or {}).get("sheet") if _is_workbook(self.taxonomy) else None
+
+    @property
+    def data_table(self) -> dict[str, Any]:
+        """The settings of the table of `data`; a sheet is that of the taxonomy, if this is a workbook."""
+        of_data = dict(self.table or {}) if self.data is not None else {}
+        if _is_workbook(self.taxonomy):
+            of_data.pop("sheet", None)
+        return of_data
+
     def check(self) -> None:
-        _check_sheet(self, self.taxonomy, self.table)
+        if self.data is None:
+            _check_sheet(self, self.taxonomy, self.table)
 
 
 def _check_sheet(options: Options, taxonomy: str, table: Mapping[str, Any] | None) -> None:
     """Refuse settings of a table other than the sheet of a workbook."""
     if others := sorted({*(table or ())} - {"sheet"}):
         raise options.refusal(f"`table` names {', '.join(others)}; of a taxonomy it names the sheet alone")
-    if table and split_packed(Path(taxonomy))[0] not in SHEETS:
+    if table and not _is_workbook(taxonomy):
         raise options.refusal(f"`table` names a sheet, and '{taxonomy}' is no workbook (.xlsx); leave it out")
+
+
+def _is_workbook(taxonomy: str) -> bool:
+    return split_packed(Path(taxonomy))[0] in SHEETS

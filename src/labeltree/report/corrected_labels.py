@@ -123,7 +123,7 @@ def already_corrected(folder: RunFolder, source: Source, split: str) -> str | No
     if not own.tables or source.split is None:
         return None
     chosen = source.subset(np.flatnonzero(np.asarray(source.split) == split).tolist())
-    count = own.corrected_in(sample_ids(chosen), chosen.nodes, chosen.taxonomy)
+    count = own.corrected_in(sample_ids(chosen), chosen.nodes, chosen.read_labels)
     if not count:
         return None
     return (

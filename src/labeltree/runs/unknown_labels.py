@@ -13,7 +13,7 @@ from torch import Tensor
 from labeltree.counted_nouns import say_count
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import AnyTaxonomy
-from labeltree.taxonomy.files.breadcrumbs import spaced_path
+from labeltree.taxonomy.files.breadcrumbs import spaced_path, written_paths
 from labeltree.taxonomy.naming import near_names, some, split_path
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, plain_name
 from labeltree.taxonomy.versions.near_names import plain_key
@@ -58,9 +58,7 @@ def nodes_of_labels(path: Path, column: str, labels: np.ndarray[Any, Any], taxon
             continue
         candidates = taxonomy.candidates(text)
         if not candidates:
-            crumbs = spaced_path(text)
-            node = taxonomy.follow(crumbs) if len(crumbs) > 1 else None
-            candidates = [] if node is None else [node]
+            candidates = next(filter(None, map(taxonomy.candidates, written_paths(text))), [])
         if len(candidates) > 1:
             several = some([taxonomy.path_name(node) for node in candidates], _SHOWN)
             raise TaxonomyError(

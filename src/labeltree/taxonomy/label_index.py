@@ -25,6 +25,8 @@ from labeltree.taxonomy.numbering import IntArray
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from labeltree.taxonomy.named_graph import NamedGraph
+
 __all__ = ["Label", "LabelIndex"]
 
 Label = str | Sequence[str]
@@ -151,6 +153,11 @@ class LabelIndex:
 
     def _children_of(self, node: int) -> list[str]:
         return [name for parent, name in self._child if parent == node]
+
+    @property
+    def versions(self) -> tuple[NamedGraph, ...]:
+        """The taxonomies whose labels are looked up, if there is an older one; see `LabelsOfBoth`."""
+        return ()
 
     def why_coarser(self, label: Label) -> str | None:
         """Why the node of a label is coarser than the label says; None if it is not.

@@ -289,6 +289,11 @@ class NamedGraph:
         copied.__dict__["_labels"] = labels  # in place of the cached one
         return copied
 
+    @property
+    def versions(self) -> tuple[NamedGraph, ...]:
+        """The taxonomies whose labels `find` reads: this one, or an older version and this one."""
+        return self._labels.versions or (self,)
+
     def why_coarser(self, label: Label) -> str | None:
         """Why the node of a label is coarser than the label says; None if it is not, see `LabelsOfBoth`."""
         return self._labels.why_coarser(label)

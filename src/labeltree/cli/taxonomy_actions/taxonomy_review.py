@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from labeltree.errors import typed
 from labeltree.options.taxonomy_options import ReviewOptions
@@ -38,8 +40,7 @@ def run_review(options: ReviewOptions) -> None:
     if options.out is not None and done.review.findings:
         print(f"written as comments: {options.out}; remove the '#' of those that are right, then")
         given = options.taxonomy
-        sheet = (options.table or {}).get("sheet")
-        of_sheet = "" if sheet is None else f" --table.sheet {shlex.quote(sheet)}"
+        of_sheet = "" if options.sheet is None else f" --table.sheet {shlex.quote(options.sheet)}"
         if options.column:
             given = "OLD.json"
             form = " ".join(f"--column {shlex.quote(column)}" for column in options.column)
@@ -47,11 +48,23 @@ def run_review(options: ReviewOptions) -> None:
             print(f"  labeltree taxonomy convert {typed(options.taxonomy)} {given} {form}{of_sheet}")
         print(f"  labeltree taxonomy apply {typed(options.out)} {given} --out NEW.json")
         data = options.data or (options.taxonomy if done.samples is not None else None)
-        command = training_command(options.taxonomy, options.out, "NEW.json", data, options.column or ())
-        print(f"  {command}{of_sheet if data == options.taxonomy else ''}")
+        columns = None if "label_columns" in options.data_table else options.column
+        command = training_command(options.taxonomy, options.out, "NEW.json", data, columns or ())
+        print(
+            f"  {command}{of_sheet if data == options.taxonomy else ''}{_typed_settings(options.data_table)}"
+        )
         print("and review NEW.json: once these are carried out, there may be more to propose")
     elif done.review.findings:
         print("--out duplicates.yaml writes them down, to be accepted one by one")
+
+
+def _typed_settings(table: Mapping[str, Any]) -> str:
+    """Settings of a table as a shell reads them, each after a blank."""
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in table.items()
+    }
+    return "".join(f" --table.{name} {shlex.quote(text)}" for name, text in texts.items())
 
 
 def _print(issues: Review, tree: Taxonomy, samples: list[int] | None) -> None:

@@ -141,7 +141,7 @@ class _Others:
 
 
 class LabelFinder:
-    """Finds labels with gaps in a taxonomy.
+    """Finds labels with gaps in a taxonomy, or in the older of two versions that it reads, then the newer.
 
     Args:
         taxonomy: The taxonomy.
@@ -151,22 +151,28 @@ class LabelFinder:
         self._taxonomy = taxonomy
 
     @cached_property
-    def _nodes(self) -> dict[str, list[int]]:
-        nodes: defaultdict[str, list[int]] = defaultdict(list)
-        for node, name in enumerate(self._taxonomy.names):
-            if node:
-                nodes[name].append(node)
-        return dict(nodes)
+    def _nodes(self) -> list[dict[str, list[int]]]:
+        versions = []
+        for tree in self._taxonomy.versions:
+            nodes: defaultdict[str, list[int]] = defaultdict(list)
+            for node, name in enumerate(tree.names):
+                if node:
+                    nodes[name].append(node)
+            versions.append(dict(nodes))
+        return versions
 
     def find(self, names: Sequence[str]) -> tuple[str, ...] | None:
         """The path of the only node with the last name, on whose path the others lie in their order.
 
         None if there is none, or several and none of them has exactly these names.
         """
-        paths = [tuple(self._taxonomy.path(node)) for node in self._nodes.get(names[-1], ())]
-        fitting = [path for path in paths if path == tuple(names)]
-        fitting = fitting or [path for path in paths if _are_in_order(names, path)]
-        return fitting[0] if len(fitting) == 1 else None
+        for tree, nodes in zip(self._taxonomy.versions, self._nodes, strict=True):
+            paths = [tuple(tree.path(node)) for node in nodes.get(names[-1], ())]
+            fitting = [path for path in paths if path == tuple(names)]
+            fitting = fitting or [path for path in paths if _are_in_order(names, path)]
+            if fitting:
+                return fitting[0] if len(fitting) == 1 else None
+        return None
 
 
 def _are_in_order(names: Sequence[str], path: Sequence[str]) -> bool:

@@ -111,10 +111,15 @@ class LabelNames:
                 )
         return named
 
+    def read_one(self, names: tuple[str, ...], taxonomy: Taxonomy) -> tuple[str, ...]:
+        """The final names of a single label, coarse to fine, in the spelling of the taxonomy."""
+        (label,) = self.read([names], [1], taxonomy=taxonomy, whole=False).labels
+        return tuple(name for name in label if name is not None)
+
     def _known_of(self, taxonomy: Taxonomy) -> _Known:
         if self._known is None or self._known.taxonomy is not taxonomy:
             if self.names == "scientific":
-                self._cleaner.learn(taxonomy.names)
+                self._cleaner.learn([name for tree in taxonomy.versions for name in tree.names])
             self._known = _Known(taxonomy, self._cleaner)
         return self._known
 
@@ -356,18 +361,30 @@ def _place(
 
 
 class _Known:
-    """The nodes of a given taxonomy by their names as they are compared."""
+    """The nodes of a given taxonomy, or of both versions that it reads, by their names as they are compared.
+
+    The older version comes first, as where labels are read as they are: the newer one's are sought only for
+    names that the older one lacks.
+    """
 
     def __init__(self, taxonomy: Taxonomy, cleaner: Cleaner) -> None:
         self.taxonomy, self._cleaner = taxonomy, cleaner
-        self._nodes: defaultdict[str, list[int]] = defaultdict(list)
-        for node in range(1, len(taxonomy)):
-            self._nodes[cleaner.key(taxonomy.names[node])].append(node)
+        self._trees = taxonomy.versions
+        self._nodes: list[defaultdict[str, list[int]]] = [defaultdict(list) for _ in self._trees]
+        for tree, nodes in zip(self._trees, self._nodes, strict=True):
+            for node in range(1, len(tree)):
+                nodes[cleaner.key(tree.names[node])].append(node)
+
+    def _paths(self, name: str) -> list[list[tuple[str, ...]]]:
+        """The paths of all nodes with a name, in each version."""
+        key = self._cleaner.key(name)
+        trees = zip(self._trees, self._nodes, strict=True)
+        return [[tree.path(node) for node in nodes.get(key, ())] for tree, nodes in trees]
 
     def only(self, name: str) -> tuple[str, ...] | None:
         """The path of the only node with a name."""
-        nodes = self._nodes.get(self._cleaner.key(name), [])
-        return self.taxonomy.path(nodes[0]) if len(nodes) == 1 else None
+        paths = next(filter(None, self._paths(name)), [])
+        return paths[0] if len(paths) == 1 else None
 
     def in_column(self, label: Label, whole_name: bool) -> Label:
         """The path of the node that a label from one column means; the label itself if it is not certain.
@@ -394,11 +411,12 @@ class _Known:
         if not names:
             return None
         keys = [self._cleaner.key(name) for name in names]
-        paths = [self.taxonomy.path(node) for node in self._nodes.get(keys[-1], ())]
-        fitting = [path for path in paths if _are_in_order(keys, list(map(self._cleaner.key, path)))]
-        same = [path for path in fitting if path == tuple(names)]
-        chosen = same or fitting
-        return chosen[0] if len(chosen) == 1 else None
+        for paths in self._paths(names[-1]):
+            fitting = [path for path in paths if _are_in_order(keys, list(map(self._cleaner.key, path)))]
+            same = [path for path in fitting if path == tuple(names)]
+            if chosen := same or fitting:
+                return chosen[0] if len(chosen) == 1 else None
+        return None
 
 
 def _are_in_order(names: Sequence[str], path: Sequence[str]) -> bool:

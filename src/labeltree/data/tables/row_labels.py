@@ -12,13 +12,19 @@ import numpy as np
 from labeltree.counted_nouns import say_count
 from labeltree.data.biology.rank_gaps import Bridged, Gaps, LabelFinder, bridge
 from labeltree.data.names.label_names import LabelNames
-from labeltree.data.table_columns import DataTable
+from labeltree.data.table_columns import Cells, DataTable
 from labeltree.data.tables.fill_down import fill_setting, find_outlined, outlined_words
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError, UnknownLabelError
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, spaced_path, sure_breadcrumbs
+from labeltree.taxonomy.files.breadcrumbs import (
+    BETWEEN_SPACES,
+    breadcrumbs_of,
+    has_signs,
+    sure_breadcrumbs,
+    written_paths,
+)
 from labeltree.taxonomy.naming import compose, compose_twins, join_path, some, split_path, twins_sentence
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, MissingNames, plain_name
 from labeltree.taxonomy.ranks import Ranks
@@ -106,7 +112,7 @@ def label_nodes(
     else:
         cells = table.cells(columns[0])
         codes = cells.codes
-        texts, crumbs = _without_breadcrumbs(cells.texts, taxonomy, separator)
+        texts, crumbs = _without_breadcrumbs(cells, taxonomy, separator)
         if names is not None and names.changes:
             rows = np.bincount(codes[codes >= 0], minlength=len(cells.texts)).tolist()
             named = names.read([split_label(text) for text in texts], rows, taxonomy=taxonomy)
@@ -216,35 +222,76 @@ def _coarser(reasons: Mapping[int, str], columns: Sequence[str], codes: Array) -
 
 
 def _without_breadcrumbs(
-    texts: list[str], taxonomy: Taxonomy | None, separator: str | None
+    cells: Cells, taxonomy: Taxonomy | None, separator: str | None
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Labels as paths `a/b` where they are breadcrumbs `a > b`, and a note that says so.
+    """Labels as paths `a/b` where they are breadcrumbs `a > b`, and notes that say so.
 
     Without a `separator`, labels that the taxonomy has as they are stay so, and those whose path it has
     are paths.
     """
+    texts = cells.texts
     if separator is not None and not separator.strip():
         raise DataError("the separator of labels is empty; give the text between names, or none")
     if separator in ("none", "/"):
         return texts, ()
     breadcrumbs = sure_breadcrumbs(texts) if separator is None else breadcrumbs_of(texts, separator)
-    paths = [spaced_path(text) for text in texts] if breadcrumbs is None else breadcrumbs.paths
     split = list(texts)
-    example = None
-    for number, (text, path) in enumerate(zip(texts, paths, strict=True)):
-        if taxonomy is not None and (separator is None or len(path) == 1) and taxonomy.candidates(text):
+    examples: list[str] = []
+    for number, text in enumerate(texts):
+        path = None if breadcrumbs is None else breadcrumbs.paths[number]
+        if taxonomy is not None and separator is None and (path is None or not taxonomy.candidates(path)):
+            path = next(filter(taxonomy.candidates, written_paths(text)), path)
+        if path is None or (
+            taxonomy is not None and (separator is None or len(path) == 1) and taxonomy.candidates(text)
+        ):
             continue
-        if breadcrumbs is not None or (taxonomy is not None and len(path) > 1 and taxonomy.follow(path)):
-            split[number] = join_path(path)
-            example = text if example is None and len(path) > 1 else example
-    if example is None:
-        return split if separator is not None else texts, ()
-    mark = separator or next(mark for mark in (">", "›", "»") if mark in example)
-    note = (
-        f"labels such as '{example}' were read as paths: '{mark}' separates the names "
+        split[number] = join_path(path)
+        examples += [text] if len(path) > 1 else []
+    notes = [_say_paths(examples, separator)] if examples else []
+    if separator is not None:
+        notes += _say_other_signs(texts, separator)
+        return split, tuple(notes)
+    if breadcrumbs is None and taxonomy is None:
+        rows = np.bincount(cells.codes[cells.codes >= 0], minlength=len(texts)).tolist()
+        notes += _say_unread_signs(has_signs(texts, rows) if texts else None)
+    return split, tuple(notes)
+
+
+def _say_paths(labels: Sequence[str], separator: str | None) -> str:
+    """A note that labels were read as paths."""
+    signs = [separator] if separator else [mark for mark in BETWEEN_SPACES if mark in labels[0]]
+    more = [] if separator else [mark for mark in BETWEEN_SPACES if any(mark in text for text in labels)]
+    signs = list(dict.fromkeys([*signs, *more]))
+    what = f"'{signs[0]}' separates" if len(signs) == 1 else f"{' and '.join(map(repr, signs))} separate"
+    return (
+        f"labels such as '{labels[0]}' were read as paths: {what} the names "
         "(--table.separator TEXT says what does; with none they are names)"
     )
-    return split, (note,)
+
+
+def _say_unread_signs(label: str | None) -> list[str]:
+    """A note on a label of many that may be breadcrumbs, and are not read so."""
+    if label is None:
+        return []
+    mark = next(mark for mark in BETWEEN_SPACES if mark in label)
+    return [
+        f"labels such as '{label}' are read as names, since they are not surely breadcrumbs: if '{mark}' "
+        f"separates names of paths, set --table.separator '{mark}', or else none"
+    ]
+
+
+def _say_other_signs(texts: Sequence[str], separator: str) -> list[str]:
+    """A note on labels that a given separator leaves whole, and that have another sign between spaces."""
+    for mark, pattern in BETWEEN_SPACES.items():
+        if mark in separator:
+            continue
+        whole = [text for text in texts if separator.strip() not in text and pattern.search(text)]
+        if whole:
+            return [
+                f"labels such as '{whole[0]}' have '{mark}', and are read as names: --table.separator says "
+                f"that '{separator}' alone separates the names of paths"
+            ]
+    return []
 
 
 def split_label(text: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -61,6 +62,7 @@ from labeltree.taxonomy.files.taxon_tables import is_checklist
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import MissingNames
 from labeltree.taxonomy.ranks import Ranks
+from labeltree.taxonomy.versions.label_reader import LabelReader
 from labeltree.text_files import split_packed
 
 if TYPE_CHECKING:
@@ -197,8 +199,8 @@ def open_table(
         separator: Text that separates the names of paths in one column of labels or of aspects, besides which
             `/` is part of a name; `none`: only `/` does. None = `/`, and `>`, `›` or `»`
             between spaces where a `taxonomy` has the path, or where nearly all labels look so, some begin
-            with the same name, and a path has three names or a name above others is a label, too; a note
-            says so.
+            with the same name, and a path has three names or a name above others is a label, too; beside
+            these, other spaces and another of these signs mean the same. A note says so.
         evidence: How labels follow from cells with several labels, votes of annotators, or doubtful labels;
             None = each row has one label, but lists hold several.
         either: Read images and texts, both columns by their usual names unless they are named, and also rows
@@ -362,7 +364,11 @@ def open_data_table(
         "aspects": tuple(table.find(column, "aspect_columns") for column in list_columns(aspect_columns)),
         "kept": _columns_to_keep(table, list_columns(keep_columns)),
     }
-    columns_of_labels, given = LabelColumns([]), dict[str, tuple[str, ...]]()
+    columns_of_labels, of_names, given = (
+        LabelColumns([]),
+        LabelNames(names, synonyms),
+        dict[str, tuple[str, ...]](),
+    )
     if taxonomy is not None and label_columns is not None and not len(label_columns):
         labels = TableLabels(taxonomy, torch.full((table.num_rows,), -1))
     else:
@@ -391,7 +397,7 @@ def open_data_table(
             taxonomy,
             missing,
             gaps,
-            LabelNames(names, synonyms),
+            of_names,
             separator,
             evidence,
             of_samples,
@@ -422,6 +428,11 @@ def open_data_table(
             if names
         },
         "missing_labels": missing.found,
+        "label_reader": LabelReader(
+            labels.taxonomy,
+            separator=separator,
+            clean=partial(of_names.read_one, taxonomy=labels.taxonomy) if of_names.changes else None,
+        ),
         "notes": (
             *table.notes,
             *filled,

@@ -11,7 +11,7 @@ from labeltree.data.names.label_names import LabelNames
 from labeltree.data.tables.row_labels import cut_label, split_label
 from labeltree.errors import TaxonomyError
 from labeltree.inference.load_run import TrainedRun
-from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, spaced_path
+from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, written_paths
 from labeltree.taxonomy.naming import join_path
 from labeltree.taxonomy.placeholders import MissingNames
 from labeltree.taxonomy.versions.between_versions import LabelsOfBoth
@@ -41,8 +41,7 @@ class RunLabels:
         self._separator = table.separator
         cleaned = kind != "folders"
         self._names = LabelNames(table.names or "exact", table.synonyms) if cleaned else LabelNames()
-        versions = [run.taxonomy] if run.change is None else [run.change.mapping.old, run.taxonomy]
-        self._finders = [LabelFinder(taxonomy) for taxonomy in versions] if kind == "several" else []
+        self._finder = LabelFinder(self._taxonomy) if kind == "several" else None
         self._known: dict[tuple[Names, ...], int] = {}
 
     def split(self, text: str) -> Names:
@@ -54,9 +53,9 @@ class RunLabels:
         ):
             return crumb_lists.paths[0]
         path = split_label(text)
-        crumbs = spaced_path(text)
-        plain = separator is not None or len(crumbs) == 1 or self._taxonomy.follow(path) is not None
-        return path if plain or self._taxonomy.follow(crumbs) is None else crumbs
+        if separator is not None or self._taxonomy.candidates(path):
+            return path
+        return next(filter(self._taxonomy.candidates, written_paths(text)), path)
 
     def find(self, *tries: Names) -> int:
         """The node of the first of these paths that the taxonomy has, else `MISSING` or `UNKNOWN`."""
@@ -83,11 +82,8 @@ class RunLabels:
                 return node
             read.append(tuple(name for name in clean if name))
         path = next(iter(read), tries[0])
-        for finder in self._finders:
-            known = finder.find(path)
-            if known is not None:
-                return int(self._taxonomy.encode([known])[0])
-        return UNKNOWN
+        known = None if self._finder is None else self._finder.find(path)
+        return UNKNOWN if known is None else int(self._taxonomy.encode([known])[0])
 
     def _encode(self, label: Names) -> int | None:
         """The node of a label; the only name of one column is that of a node at any depth."""

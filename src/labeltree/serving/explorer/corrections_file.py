@@ -13,6 +13,7 @@ from labeltree.file_kinds import SHEETS
 from labeltree.safe_files import Reader
 from labeltree.serving.explorer.collection import Collection
 from labeltree.serving.explorer.review_decisions import Action, Decision, Kept, Suspect
+from labeltree.taxonomy.versions.label_reader import LabelReader
 from labeltree.text_files import split_packed
 from labeltree.workbooks import spreadsheet_rows
 
@@ -161,7 +162,8 @@ def _node(collection: Collection, text: str) -> int:
         DataError: If there is none, or several.
     """
     try:
-        node = collection.taxonomy.find(text.strip())
+        node = LabelReader(collection.taxonomy).find(text.strip())
+        node = collection.taxonomy.find(text.strip()) if node < 0 else node
     except TaxonomyError as error:
         raise DataError(str(error)) from None
     if node == 0:

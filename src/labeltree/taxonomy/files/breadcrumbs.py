@@ -16,10 +16,12 @@ __all__ = [
     "breadcrumbs_of",
     "dotted_paths",
     "google_taxonomy",
+    "has_signs",
     "is_google",
     "listed_paths",
     "spaced_path",
     "sure_breadcrumbs",
+    "written_paths",
 ]
 
 # Between spaces all of these separate names; `>` and `|` are too common within names to do so without them.
@@ -27,10 +29,12 @@ _SEPARATORS = {mark: re.compile(rf"\s+{re.escape(mark)}(?:\s+|$)") for mark in (
     mark: re.compile(rf"\s*{mark}\s*") for mark in ("›", "»", "::")
 }
 BETWEEN_SPACES = {mark: re.compile(rf"\s+{mark}(?:\s+|$)") for mark in (">", "›", "»")}
+_ANY_SPACES = re.compile(r"\s*[>›»](?:\s*|$)")
 _PLAIN = 0.1  # at most so many texts in one with a separator may be something else
 _GOOGLE = re.compile(r"#\s*Google_Product_Taxonomy_Version\s*:?\s*(\S*)", re.IGNORECASE)
 _GOOGLE_ID = re.compile(r"(\d+)\s+-\s+")
 _NUMBER = re.compile(r"[\d.]+")
+_MANY = 0.2  # from this share on it is told that texts with a separator are not split
 _FEWEST = 3  # texts below others, by which dots are known to separate names
 _DEPTH = 32  # lists of breadcrumbs are sought so deep in a JSON document
 
@@ -72,7 +76,8 @@ def breadcrumbs_of(
     """Read texts as breadcrumbs; None if they do not look like breadcrumbs.
 
     They do if nearly all that are not the beginning of another one have the same separator, and some begin
-    with the same name: `5 > 3` among other names is a name.
+    with the same name: `5 > 3` among other names is a name. Beside paths with `>`, `›` or `»` between spaces,
+    `a>b` and `a › b` are read alike, see `_read_alike`.
 
     Args:
         texts: Distinct texts.
@@ -88,6 +93,8 @@ def breadcrumbs_of(
         if not any(sought in text for text in texts):
             continue
         split = [_split(text, pattern) if sought in text else None for text in texts]
+        if mark in BETWEEN_SPACES:
+            split = _read_alike(list(texts), split)
         paths = [path for path in split if path is not None and len(path) > 1]
         if not paths or not (certain or _is_tree(list(texts), split, paths, mark)):
             continue
@@ -170,12 +177,59 @@ def sure_breadcrumbs(texts: Collection[str]) -> Breadcrumbs | None:
     return breadcrumbs if sure else None
 
 
+def written_paths(text: str) -> list[tuple[str, ...]]:
+    """What a text may mean as a path with `>`, `›` or `»`: one sign between spaces first, then all signs."""
+    patterns = [*BETWEEN_SPACES.values(), _ANY_SPACES] if any(mark in text for mark in BETWEEN_SPACES) else []
+    paths = [path for pattern in patterns if (path := _split(text, pattern)) is not None and len(path) > 1]
+    return list(dict.fromkeys(paths))
+
+
 def spaced_path(text: str) -> tuple[str, ...]:
-    """The names of a text such as `a > b`, with `>`, `›` or `»` between spaces; one name if it has none."""
-    for mark, pattern in BETWEEN_SPACES.items():
-        if mark in text and (path := _split(text, pattern)) is not None and len(path) > 1:
-            return path
-    return (text.strip(),)
+    """The names of a text such as `a > b`, with `>`, `›` or `»`; one name if it has none."""
+    return next(iter(written_paths(text)), (text.strip(),))
+
+
+def has_signs(texts: Sequence[str], rows: Sequence[int]) -> str | None:
+    """A text with `>`, `›` or `»`, if at least a fifth of the texts, or of the rows, may be paths so."""
+    paths = [path for text in texts if (path := _split(text, _ANY_SPACES)) is not None and len(path) > 1]
+    may = [place for place, text in enumerate(texts) if written_paths(text)]
+    spaced = [texts[place] for place in may if any(p.search(texts[place]) for p in BETWEEN_SPACES.values())]
+    long = [texts[place] for place in may if any(len(path) > 2 for path in written_paths(texts[place]))]
+    shared = len({path[0] for path in paths}) < len(set(paths))
+    count = sum(rows[place] for place in may)
+    if not (spaced or long or shared) or max(len(may) / len(texts), count / max(sum(rows), 1)) < _MANY:
+        return None
+    return (long or spaced or [texts[place] for place in may])[0]
+
+
+def _read_alike(
+    texts: Sequence[str], split: Sequence[tuple[str, ...] | None]
+) -> list[tuple[str, ...] | None]:
+    """The paths of texts, of which others are written without spaces or with another of the signs.
+
+    A text is another spelling of a path that is known. Else it is a path if it begins with the first name of
+    one, or has three names, unless there are more such texts than paths.
+
+    Args:
+        texts: The texts.
+        split: Their names by the separator between spaces; None = they cannot be split.
+    """
+    paths = {path for path in split if path is not None and len(path) > 1}
+    known = {path[:end] for path in paths for end in range(2, len(path) + 1)}
+    first = {path[0] for path in paths}
+    alike, further = list(split), {}
+    for place, (text, path) in enumerate(zip(texts, split, strict=True)):
+        names = _split(text, _ANY_SPACES) if any(mark in text for mark in BETWEEN_SPACES) else None
+        if names is None or len(names) < 2 or names == path:
+            continue
+        if names in known:
+            alike[place] = names
+        elif (path is None or len(path) < 2) and (names[0] in first or len(names) > 2):
+            further[place] = names
+    if len(further) <= len(paths):
+        for place, names in further.items():
+            alike[place] = names
+    return alike
 
 
 def _split(text: str, pattern: re.Pattern[str]) -> tuple[str, ...] | None:

@@ -277,6 +277,11 @@ class LabelsOfBoth(LabelIndex):
         self.contested: set[Label] = set()
         self.taxonomy = new.reading(self)
 
+    @property
+    def versions(self) -> tuple[Taxonomy, Taxonomy]:
+        """The old taxonomy and the new one."""
+        return self._old, self._mapping.new
+
     def candidates(self, label: Label) -> list[int]:
         """All nodes of the new taxonomy that a label of either may refer to, ascending."""
         there = self._old.candidates(label)
