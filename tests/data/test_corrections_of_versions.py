@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from labeltree.data import Source, open_source
+from labeltree.data.correction_rounds import CorrectionRounds
+from labeltree.data.corrections import sample_ids
 from labeltree.taxonomy import Taxonomy
 
 CHANGES = "labeltree mapping: 1\nchanges:\n- {rename: A/Tool, to: A/Machines}\n"
@@ -80,3 +83,25 @@ def test_a_class_that_the_mapping_removes(files: Path) -> None:
     source = opened(files, "line 2,A/Tool/Hammer,B/Food/Milk,x\nline 4,B/Food/Milk,A/Tool/Saw,x\n")
     assert source.taxonomy.decode(source.nodes[:3]) == ["B/Food/Milk", None, "B/Food/Milk"]
     assert "1 label replaced; not applied: 1 name a node that the taxonomy does not have" in source.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("row", "label"),
+    [
+        ("line 2,a/x,a/y,accept", "a/y"),  # both versions have the names: the newer one's
+        ("line 5,a/z,a/y,accept", "a/y"),  # only the newer version has a/z
+        ("line 5,a/y,a/x,accept", "a/x"),  # the label of then: the older version's
+    ],
+)
+def test_a_name_that_means_another_class_now(row: str, label: str, tmp_path: Path) -> None:
+    """`a/y` was renamed to `a/z`, and another class has its name now."""
+    new = Taxonomy.from_paths(["a/x", "a/y", "a/z", "a/w"])
+    (tmp_path / "m.yaml").write_text("labeltree mapping: 1\nchanges:\n- {rename: a/y, to: a/z}\n")
+    (tmp_path / "t.csv").write_text("id,text,label\n1,one,x\n2,two,x\n3,three,w\n4,four,y\n")
+    (tmp_path / "c.csv").write_text(f"sample,label,suggested,decision\n{row}\n")
+    columns: dict[str, Any] = {"text_column": "text", "label_columns": ["label"], "id_column": "id"}
+    data = open_source(tmp_path / "t.csv", taxonomy=new, mapping=tmp_path / "m.yaml", **columns)
+    rounds = CorrectionRounds.load(tmp_path / "c.csv")
+    corrected = rounds.apply(data)[0]
+    assert new.path_name(int(corrected.nodes[int(row[5]) - 2])) == label
+    assert rounds.corrected_in(sample_ids(corrected), corrected.nodes, corrected.read_labels) == 1

@@ -77,11 +77,14 @@ class CorrectionRounds:
 
     def corrected_in(self, ids: Sequence[str], nodes: Tensor, reader: LabelReader) -> int:
         """How many of n samples have the label that the last decision about them gave them."""
-        last = {entry.sample: entry for table in self.tables for entry in table.entries}
-        return sum(
-            name in last and is_label(last[name].node, node, reader)
-            for name, node in zip(ids, nodes.tolist(), strict=True)
-        )
+        now = dict(zip(ids, nodes.tolist(), strict=True))
+        last: dict[str, tuple[str, LabelReader]] = {}
+        for table in self.tables:
+            mine = [entry for entry in table.entries if entry.sample in now]
+            texts = [text for entry in table.entries for text in (entry.label, entry.node) if text]
+            suited = reader.for_texts(texts, [(each.node, now[each.sample]) for each in mine if each.node])
+            last |= {entry.sample: (entry.node, suited) for entry in mine}
+        return sum(is_label(text, now[name], suited) for name, (text, suited) in last.items())
 
     @property
     def need_contents(self) -> bool:

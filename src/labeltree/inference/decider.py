@@ -339,6 +339,7 @@ class Decider:
         answers = self.marked(answers)
         if self.novelty is None:
             return answers
+        paths = self.rule.paths(scores) if paths is None else paths
         return mark_unknown(answers, paths, self.novelty.fit(table, paths.nodes), options.unknown)
 
     def called_unknown(self, table: EmbeddingTable) -> Tensor | None:
@@ -355,10 +356,10 @@ class Decider:
 
 def answer_scores_by(
     rule: DecisionRule, scores: Tensor, options: AnswerOptions, price: TreeCost | Tensor | None
-) -> tuple[Answers, Paths]:
-    """Answers of a rule for class scores, by coverage or, with a price, by cost; and their paths."""
+) -> tuple[Answers, Paths | None]:
+    """Answers of a rule for class scores: by coverage, with their paths, or with a price by cost."""
     if price is not None:
-        return rule.cheapest(scores, price, options.top), rule.paths(scores)
+        return rule.cheapest(scores, price, options.top), None
     return rule.answer_on_paths(scores, options.promise, by_depth=options.by_depth, top=options.top)
 
 

@@ -395,9 +395,9 @@ class ReviewOptions(Options):
 
     @property
     def data_table(self) -> dict[str, Any]:
-        """The settings of the table of `data`; a sheet is that of the taxonomy, if this is a workbook."""
+        """The settings of the table of `data`; a sheet is that of the taxonomy, if given another workbook."""
         of_data = dict(self.table or {}) if self.data is not None else {}
-        if _is_workbook(self.taxonomy):
+        if _is_workbook(self.taxonomy) and self.data != self.taxonomy:
             of_data.pop("sheet", None)
         return of_data
 

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from labeltree.errors import TaxonomyError, UnknownLabelError
 from labeltree.lazy import torch
@@ -24,8 +24,6 @@ from labeltree.taxonomy.numbering import IntArray
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from labeltree.taxonomy.named_graph import NamedGraph
 
 __all__ = ["Label", "LabelIndex"]
 
@@ -155,7 +153,7 @@ class LabelIndex:
         return [name for parent, name in self._child if parent == node]
 
     @property
-    def versions(self) -> tuple[NamedGraph, ...]:
+    def versions(self) -> tuple[Any, ...]:
         """The taxonomies whose labels are looked up, if there is an older one; see `LabelsOfBoth`."""
         return ()
 

@@ -46,12 +46,15 @@ class QueryCounts(NamedTuple):
             count: m.
         """
 
+        width = int(units.max(initial=0)) + 1
+        pairs, place = np.unique(mean * width + units, return_inverse=True)
+
         def different(chosen: NDArray[np.bool_]) -> Floats:
-            pairs = np.unique(np.stack([mean[chosen], units[chosen]]), axis=1)
-            return np.bincount(pairs[0], minlength=count).astype(np.float64)
+            there = np.bincount(place, chosen, minlength=len(pairs)) > 0
+            return np.bincount(pairs[there] // width, minlength=count).astype(np.float64)
 
         queries = np.bincount(mean, minlength=count).astype(np.float64)
-        every = different(np.ones(len(mean), dtype=bool))
+        every = np.bincount(pairs // width, minlength=count).astype(np.float64)
         return cls(queries, every, np.minimum(different(values > 0), different(values < 1)))
 
 

@@ -52,8 +52,8 @@ class LabelReader:
     def for_texts(self, texts: Sequence[str], pairs: Sequence[tuple[str, int]]) -> LabelReader:
         """The reader that suits labels of one table, which are all of one version.
 
-        They are of the new version if that alone has more of them than the old one, or else as many and they
-        then fit better to what is known; otherwise they are read as those of the data are.
+        They are of the old version if that has more of them than the new one, or as many, and they then fit
+        better to what is known; otherwise they are of the new one.
 
         Args:
             texts: The labels.
@@ -64,7 +64,7 @@ class LabelReader:
         old, new = (self._count(texts, tree) for tree in self.taxonomy.versions)
         other = dataclasses.replace(self, newest_first=True)
         fits, other_fits = (sum(each.find(text) == node for text, node in pairs) for each in (self, other))
-        return other if (new, other_fits) > (old, fits) else self
+        return self if (old, fits) > (new, other_fits) else other
 
     def _candidates(self, text: str) -> list[int]:
         newest = [self.taxonomy.versions[-1]] if self.newest_first else []
