@@ -430,6 +430,18 @@ def test_a_share_at_the_ceiling_has_the_binomial_interval() -> None:
     assert grouped.interval("recall_at_1")[0] <= 0.025 ** (1 / 10) + 1e-9
 
 
+def test_a_comparison_has_the_intervals_of_the_evaluation() -> None:
+    """Also where some samples are in groups, such as copies, and others are not."""
+    table = drawn(90, 3)
+    place = torch.arange(len(table.nodes))
+    table = replace(table, groups=torch.where(place % 180 < 60, place // 3, -1))
+    result = evaluate(table, TREE, name="mine")
+    compared = compare(result.outcomes, metrics=["embeddings.recall_at_1", "embeddings.map_at_r"])
+    for name in ("recall_at_1", "map_at_r"):
+        mine = compared.metric(name, "embeddings").estimates["mine"]
+        assert (mine.low, mine.high) == pytest.approx(result.main.interval(name))
+
+
 def test_shares_of_queries_are_no_surer_than_independent_ones() -> None:
     """48 of 48: what single blocks add would make it known to 2 %."""
     effects = effects_of((1.0, 0.01), (1.0, 0.01), (0.5, 0.01), (0.5, 0.0))

@@ -587,7 +587,7 @@ def _correlations_without_blocks(runs: Sequence[Outcomes], keys: Sequence[Key]) 
 def _count_queries(run: Outcomes, values: Floats) -> QueryCounts:
     """The queries of a run's metrics, from the values `(n, m)` of its samples, and the units they lie in."""
     sample, metric = np.nonzero(~np.isnan(values))
-    units = np.arange(len(run)) if run.units is None else run.units
+    units = np.arange(len(run)) if run.units is None else number_groups(run.units)
     return QueryCounts.of(metric, units[sample], values[sample, metric], values.shape[1])
 
 

@@ -39,8 +39,8 @@ class LabelReader:
 
     def find(self, text: str) -> int:
         """The node of a label, which may be the root; -1 if there is none, or not only one."""
-        found = self._candidates(text)
-        node = found[0] if len(found) == 1 else -1
+        nodes = self._candidates(text)
+        node = nodes[0] if len(nodes) == 1 else -1
         for places in self.places:
             node = int(places[node]) if node >= 0 else -1
         return node
