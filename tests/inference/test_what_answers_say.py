@@ -208,6 +208,8 @@ def test_all_answers_in_sentences() -> None:
         "class fits, "
         "for 1 nothing is sure enough)",
         "2 fit no known class (marked '?': their guesses are the known classes most like them)",
+        "2 answers do not hold the first guess, since an answer goes down the tree step by step, to the most "
+        "probable branch each time",
         "2 of all 9 are of samples of training or calibration: left out of what is measured",
         "of the 5 others whose label is known (of 1 it is missing, of 1 too coarse), 60.00% hold the truth "
         "(33.33% without those that got none, which are not wrong), at a mean depth of 0.80 (labels: 1.60)",

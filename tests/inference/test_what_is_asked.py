@@ -66,9 +66,9 @@ def test_a_request_is_what_the_options_name() -> None:
 def test_a_rule_answers_as_asked() -> None:
     rule: Any = Calls()
     options = AnswerOptions(coverage=0.75, by_depth=2, top=5)
-    assert answer_scores_by(rule, "scores", options, None) == "answer"  # type: ignore[arg-type]
-    assert rule.told["answer"] == (("scores", options.promise), {"by_depth": 2, "top": 5})
-    assert answer_scores_by(rule, "scores", options, TreeCost()) == "cheapest"  # type: ignore[arg-type]
+    assert answer_scores_by(rule, "scores", options, None) == "answer_on_paths"  # type: ignore[arg-type]
+    assert rule.told["answer_on_paths"] == (("scores", options.promise), {"by_depth": 2, "top": 5})
+    assert answer_scores_by(rule, "scores", options, TreeCost()) == ("cheapest", None)  # type: ignore[arg-type]
     assert rule.told["cheapest"] == (("scores", TreeCost(), 5), {})
 
 

@@ -122,6 +122,18 @@ def test_another_taxonomy_of_training_may_call_classes_by_ids(recipe_of: Recipes
     assert [labels.taxonomy.names[node] for node in there] == ids
 
 
+def test_two_names_of_one_class_are_no_two_leaves(recipe_of: Recipes, tmp_path: Path) -> None:
+    """Labels that were read without the taxonomy are its names and ids side by side."""
+    target = Taxonomy.from_paths(["a/x", "a/y"])
+    target = target.with_aliases([["ID:1"] if name == "x" else [] for name in target.names])
+    target.save(tmp_path / "tree.json")
+    recipe = recipe_of("supcon", train_taxonomy=str(tmp_path / "tree.json"))
+    flat = Taxonomy.from_paths(["x", "y", "ID:1"])
+    with pytest.raises(TaxonomyError, match=r"'x' and 'ID:1' of the data are one node .* --taxonomy FILE"):
+        training_labels(recipe, flat)
+    assert training_labels(recipe, Taxonomy.from_paths(["ID:1", "y"])).taxonomy == target
+
+
 @pytest.mark.parametrize("rule", ["odir", "yolo9000"])
 def test_a_dag_is_projected_for_training(rule: str, recipe_of: Recipes, tmp_path: Path) -> None:
     """A leaf with two parents, of which the rule keeps one; by odir the branch with more samples."""

@@ -270,10 +270,11 @@ class _Task:
     def drift(self) -> Drift | str | None:
         """The drift test of the batch; why it cannot be made.
 
-        None for few samples, without references, or for the run's own samples.
+        None for few samples that are named one by one, without references, or for the run's own samples.
         """
         table, rule = self.table.rows(~self.seen), self.decider.drift
-        if self.request.split is not None or len(table) < FEWEST_FOR_DRIFT or rule is None:
+        fewest = FEWEST_FOR_DRIFT if self.request.data is None else 1
+        if self.request.split is not None or len(table) < fewest or rule is None:
             return None
         seen = rule.seen(table, self.decider.rule.probabilities(self.decider.scores(table)))
         return rule.cannot_test(seen) or rule.test(seen)

@@ -115,6 +115,7 @@ def _match_leaves(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> T
             f"leaves of the data are not in the taxonomy of training '{recipe.train_taxonomy}', or not for "
             f"certain: {len(missing)}, such as '{taxonomy.path_name(missing[0])}'; add them, or leave it out"
         )
+    _check_one_each(recipe, taxonomy, matched)
     if isinstance(target, Taxonomy):
         return TrainingLabels(target, matched, _first_of_each(matched, target.num_nodes))
     if recipe.projection == "odir":
@@ -127,6 +128,23 @@ def _match_leaves(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> T
         tree, to_tree = target.project("yolo9000", classes=matched[taxonomy.leaves])
     mapping = moved_nodes(matched, to_tree)
     return TrainingLabels(tree, mapping, _first_of_each(mapping, tree.num_nodes))
+
+
+def _check_one_each(recipe: Recipe, taxonomy: Taxonomy, matched: Tensor) -> None:
+    """Refuse two leaves of the data that are one node, such as its name and its id: they are one class."""
+    leaves = taxonomy.leaves
+    order = matched[leaves].argsort(stable=True)
+    first, second = leaves[order[:-1]], leaves[order[1:]]
+    twins = (matched[first] == matched[second]).nonzero()[:, 0]
+    if not len(twins):
+        return
+    one, other = (taxonomy.path_name(int(leaf[twins[0]])) for leaf in (first, second))
+    raise TaxonomyError(
+        f"'{one}' and '{other}' of the data are one node of the taxonomy of training "
+        f"'{recipe.train_taxonomy}'{f', and {len(twins) - 1} more likewise' if len(twins) > 1 else ''}: they "
+        "would be trained as one class and tested as two. Read the labels by it: --taxonomy FILE, of several "
+        "parents after 'labeltree taxonomy project'"
+    )
 
 
 def _first_of_each(mapping: Tensor, size: int) -> Tensor:
