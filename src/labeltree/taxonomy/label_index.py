@@ -25,8 +25,6 @@ from labeltree.taxonomy.numbering import IntArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from labeltree.taxonomy.named_graph import NamedGraph
-
 __all__ = ["Label", "LabelIndex"]
 
 Label = str | Sequence[str]
@@ -155,9 +153,14 @@ class LabelIndex:
         return [name for parent, name in self._child if parent == node]
 
     @property
-    def versions(self) -> tuple[NamedGraph, ...]:
-        """The taxonomies whose labels are looked up, if there is an older one; see `LabelsOfBoth`."""
-        return ()
+    def names(self) -> Sequence[str]:
+        """The name of each node."""
+        return self._names
+
+    @property
+    def versions(self) -> tuple[LabelIndex, ...]:
+        """The labels that are looked up: these, or those of an older version first; see `LabelsOfBoth`."""
+        return (self,)
 
     def why_coarser(self, label: Label) -> str | None:
         """Why the node of a label is coarser than the label says; None if it is not.

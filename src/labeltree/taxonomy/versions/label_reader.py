@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, written_paths
-from labeltree.taxonomy.label_index import Label
+from labeltree.taxonomy.label_index import Label, LabelIndex
 from labeltree.taxonomy.named_graph import NamedGraph
 from labeltree.taxonomy.naming import join_path, split_path
 
@@ -39,8 +39,8 @@ class LabelReader:
 
     def find(self, text: str) -> int:
         """The node of a label, which may be the root; -1 if there is none, or not only one."""
-        found = self._candidates(text)
-        node = found[0] if len(found) == 1 else -1
+        candidates = self._candidates(text)
+        node = candidates[0] if len(candidates) == 1 else -1
         for places in self.places:
             node = int(places[node]) if node >= 0 else -1
         return node
@@ -67,15 +67,14 @@ class LabelReader:
         return other if (new, other_fits) > (old, fits) else self
 
     def _candidates(self, text: str) -> list[int]:
-        newest = [self.taxonomy.versions[-1]] if self.newest_first else []
         for label in self._readings(text):
-            for tree in (*newest, self.taxonomy):
-                if there := tree.candidates(label):
-                    return there
+            newest = self.taxonomy.versions[-1].candidates(label) if self.newest_first else []
+            if there := newest or self.taxonomy.candidates(label):
+                return there
         return []
 
-    def _count(self, texts: Sequence[str], tree: NamedGraph) -> int:
-        """How many texts are labels of a taxonomy."""
+    def _count(self, texts: Sequence[str], tree: LabelIndex) -> int:
+        """How many texts are labels of a version."""
         return sum(any(map(tree.candidates, self._readings(text))) for text in texts)
 
     def _readings(self, text: str) -> Iterator[Label]:
