@@ -31,7 +31,12 @@ from labeltree.report.charts.tree_colours import nearness_colour
 from labeltree.report.pages.search_page import _wall
 from labeltree.report.shown_samples import sample_pictures
 from labeltree.report.shown_samples.encode_pictures import ShownSamples, picture, shorten
-from labeltree.report.shown_samples.explanations import Explained, Explanation, _pick, explanation_rows
+from labeltree.report.shown_samples.explanations import (
+    Explained,
+    Explanation,
+    choose_explained,
+    explanation_rows,
+)
 from labeltree.report.shown_samples.sample_pictures import SamplePictures
 from labeltree.report.shown_samples.searches import Search, choose_searches, search_legend, search_rows
 from labeltree.runs import EmbeddingTable
@@ -53,7 +58,7 @@ def test_the_page_finds_the_samples_worth_explaining() -> None:
     likely = torch.tensor([Y, Z, Y, Z, X, Z, Y, Z, Y, Z])
     answers = torch.tensor([Y, Z, Y, Z, X, Z, A, B, 0, Z])
     certain = torch.tensor([0.9, 0.5, 0.8, 0.6, 0.7, 0.99, 0.4, 0.5, 0.9, 0.8])
-    assert _pick(labels, likely, answers, certain, TREE) == [
+    assert choose_explained(labels, likely, answers, certain, TREE) == [
         (3, "wrong"), (0, "wrong"), (4, "wrong"), (7, "coarse"), (6, "coarse"), (8, "right"), (5, "right"),
     ]  # fmt: skip
 

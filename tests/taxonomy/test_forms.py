@@ -284,3 +284,43 @@ def test_breadcrumbs_of_several_spellings_are_read_alike(name: str, tmp_path: Pa
     file = written(tmp_path, name, json.dumps(lines) if name == "tree.json" else text)
     assert Taxonomy.from_file(file) == wanted
     assert read_form(written(tmp_path, "t.txt", "\n".join(lines)), "breadcrumbs") == wanted
+
+
+SHEET = [(1, "Garden", ""), (2, "Tool", 1), (3, "Spade", 2), (4, "Pan", 2), (5, "House", ""), (6, "Pan", 5)]
+SAID = (
+    "say --form edges --child Kat-Nr --parent 'Part of' to 'labeltree taxonomy convert', which writes a file"
+)
+
+
+def test_a_gap_in_a_table_of_ids_and_parents_names_what_reads_it(tmp_path: Path) -> None:
+    lines = [f"{i},{name},{above},{'Ann' if i == 1 else ''}" for i, name, above in SHEET]
+    file = written(tmp_path, "t.csv", "\n".join(["Kat-Nr,Name,Part of,Who", *lines]))
+    with pytest.raises(TaxonomyError, match="has a gap at depth") as caught:
+        Taxonomy.from_file(file)
+    assert f"if 'Part of' holds the parents of 'Kat-Nr', {SAID}" in str(caught.value)
+    with pytest.raises(TaxonomyError, match="which columns hold a child and its parent") as caught:
+        read_form(file, "edges")
+    assert SAID in str(caught.value)
+    out = tmp_path / "tree.json"
+    words = ["--form", "edges", "--child", "Kat-Nr", "--parent", "Part of"]
+    assert main(["taxonomy", "convert", str(file), str(out), *words]) == 0
+    wanted = Taxonomy.from_paths(["Garden/Tool/Spade", "Garden/Tool/Pan", "House/Pan"])
+    assert Taxonomy.from_file(out) == wanted
+
+
+def test_ids_and_parents_that_are_no_levels_are_told(tmp_path: Path) -> None:
+    lines = [f"{i},{name},{above}" for i, name, above in SHEET]
+    with pytest.raises(TaxonomyError, match="it is not the coarsest depth") as caught:
+        Taxonomy.from_file(written(tmp_path, "t.csv", "\n".join(["Kat-Nr,Name,Part of", *lines])))
+    assert SAID in str(caught.value)
+    for places in ("123123", "611323"):  # a row is below itself, or rows are in a circle
+        lines = [f"{i},{name},{place}" for i, name, place in zip("123456", "abacbc", places, strict=True)]
+        with pytest.raises(TaxonomyError, match="it is not the coarsest depth") as caught:
+            Taxonomy.from_file(written(tmp_path, "t.csv", "\n".join(["Kat-Nr,Name,Place", *lines])))
+        assert "--form edges" not in str(caught.value)
+
+
+def test_a_gap_in_other_tables_has_no_such_advice(tmp_path: Path) -> None:
+    file = written(tmp_path, "t.csv", "a,b,c\nx,,y\nx,z,w\n")
+    with pytest.raises(TaxonomyError, match=r"only the finest names may be missing$"):
+        Taxonomy.from_file(file)

@@ -175,7 +175,7 @@ def _search_before(main: MethodResult, start: MethodResult) -> str:
 
 
 def raw_is_better(result: EvaluationResult, differences: Differences | None = None) -> str:
-    """What to try if the raw samples alone answer better than the model, or as well; else an empty string.
+    """What to try if the raw samples alone answer better than the model, perhaps by chance; else empty.
 
     Args:
         result: The evaluation of a run.
@@ -191,7 +191,7 @@ def raw_is_better(result: EvaluationResult, differences: Differences | None = No
             if round(theirs, _DIGITS) > round(ours, _DIGITS):  # as both are shown
                 if metric == "top1":
                     apart = (answer_differences(result) if differences is None else differences).get(name)
-                    words = _AS_WELL if apart is not None and apart.says == "chance" else words
+                    words = _MAYBE_BETTER if apart is not None and apart.says == "chance" else words
                 return (
                     f"{name} alone {words} {theirs:.{_DIGITS}f} and {ours:.{_DIGITS}f}. "
                     f"Try {other}. An objective that is trained in steps may need more of them (more "
@@ -202,7 +202,7 @@ def raw_is_better(result: EvaluationResult, differences: Differences | None = No
 
 
 _DIGITS = 4
-_AS_WELL = "answer as well as the model, as far as can be told: top-1 accuracy"
+_MAYBE_BETTER = "answer better than the model, though the difference may be chance: top-1 accuracy"
 _BEATEN = (
     ("top1", "give more right answers than the model: top-1 accuracy"),
     ("hierarchical_f1", "keep closer to the tree than the model: hierarchical F1"),

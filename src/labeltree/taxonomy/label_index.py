@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from labeltree.errors import TaxonomyError, UnknownLabelError
 from labeltree.lazy import torch
@@ -153,9 +153,14 @@ class LabelIndex:
         return [name for parent, name in self._child if parent == node]
 
     @property
-    def versions(self) -> tuple[Any, ...]:
-        """The taxonomies whose labels are looked up, if there is an older one; see `LabelsOfBoth`."""
-        return ()
+    def names(self) -> Sequence[str]:
+        """The name of each node."""
+        return self._names
+
+    @property
+    def versions(self) -> tuple[LabelIndex, ...]:
+        """The labels that are looked up: these, or those of an older version first; see `LabelsOfBoth`."""
+        return (self,)
 
     def why_coarser(self, label: Label) -> str | None:
         """Why the node of a label is coarser than the label says; None if it is not.

@@ -290,9 +290,9 @@ class NamedGraph:
         return copied
 
     @property
-    def versions(self) -> tuple[NamedGraph, ...]:
-        """The taxonomies whose labels `find` reads: this one, or an older version and this one."""
-        return self._labels.versions or (self,)
+    def versions(self) -> tuple[LabelIndex, ...]:
+        """The labels that `find` reads: those of this taxonomy, or of an older version and of this one."""
+        return self._labels.versions
 
     def why_coarser(self, label: Label) -> str | None:
         """Why the node of a label is coarser than the label says; None if it is not, see `LabelsOfBoth`."""

@@ -372,7 +372,7 @@ class _Known:
         self._trees = taxonomy.versions
         self._nodes: list[defaultdict[str, list[int]]] = [defaultdict(list) for _ in self._trees]
         for tree, nodes in zip(self._trees, self._nodes, strict=True):
-            for node in range(1, len(tree)):
+            for node in range(1, len(tree.names)):
                 nodes[cleaner.key(tree.names[node])].append(node)
 
     def _paths(self, name: str) -> list[list[tuple[str, ...]]]:

@@ -3,7 +3,8 @@
 import csv
 import io
 import re
-from collections.abc import Hashable, Sequence
+import shlex
+from collections.abc import Hashable, Mapping, Sequence
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.column_names import IMAGES, LABELS, LESS_USUAL_LABELS, TEXTS
@@ -28,6 +29,7 @@ __all__ = [
     "find_ends",
     "has_parents",
     "is_edge_table",
+    "parents_advice",
 ]
 
 _ENDS = (
@@ -64,6 +66,7 @@ _ABOVE = re.compile(
 )
 _TIER = re.compile(r"(?:tier|level|depth) ?\d+")
 _BETWEEN = re.compile(r"\s*[|;,]\s*")  # several parents of a cell
+_BY_CONVERT = "to 'labeltree taxonomy convert', which writes a file"
 _REFERRED = 0.9
 _DIFFERENT = 0.95  # a row that stands there twice is an error of its own
 _RELATIONS = {
@@ -118,6 +121,43 @@ def _ends_by_words(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tup
             if shared > (best[0] if best else 0):
                 best = shared, child, column
     return None if best is None else best[1:]
+
+
+def parents_advice(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None:
+    """What reads a table in which a column refers to another one as parents do, by its cells alone; or None.
+
+    Each row has an id of its own, at least half of them have the id of another one, some of them the same,
+    and nothing is below itself.
+    """
+    cells = [[row[place] for row in rows] for place in range(len(columns))]
+    for place, above in enumerate(cells):
+        named = [cell for cell in above if cell.casefold() not in NO_PARENT]
+        if 2 * len(named) < len(rows) or len(set(named)) == len(named):
+            continue
+        for other, ids in enumerate(cells):
+            known = dict(zip(ids, above, strict=True))
+            refers = other != place and len(known) == len(rows) and known.keys() >= set(named)
+            if refers and not _has_circle(known):
+                child, parent = columns[other], columns[place]
+                return (
+                    f"if {parent!r} holds the parents of {child!r}, say --form edges --child "
+                    f"{shlex.quote(child)} --parent {shlex.quote(parent)} {_BY_CONVERT}"
+                )
+    return None
+
+
+def _has_circle(above: Mapping[str, str]) -> bool:
+    """Whether an id is above itself."""
+    done: set[str] = set()
+    for one in above:
+        way: set[str] = set()
+        while one in above and one not in done:
+            if one in way:
+                return True
+            way.add(one)
+            one = above[one]
+        done |= way
+    return False
 
 
 def has_parents(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
@@ -176,9 +216,9 @@ def edges_from_table(
     ends = find_ends(columns, rows)
     if child is None or parent is None:
         if ends is None:
+            advice = parents_advice(columns, rows) or f"say --child COLUMN and --parent COLUMN {_BY_CONVERT}"
             raise TaxonomyError(
-                f"which columns hold a child and its parent? There are {', '.join(columns)}; say "
-                "--child COLUMN and --parent COLUMN"
+                f"which columns hold a child and its parent? There are {', '.join(columns)}; {advice}"
             )
         if {end.casefold() for end in ends} in ({"source", "target"}, {"from", "to"}):
             ends = _direct(columns, rows, *ends)

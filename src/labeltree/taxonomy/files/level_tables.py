@@ -21,6 +21,7 @@ from labeltree.taxonomy.files.codes_of_classes import (
     entries_of_described_codes,
     padded_scheme,
 )
+from labeltree.taxonomy.files.edge_tables import parents_advice
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
 from labeltree.taxonomy.files.level_columns import (
     CODES,
@@ -61,6 +62,16 @@ def entries_from_levels(file: OpenedFile) -> Entries:
     Raises:
         TaxonomyError: If its columns are no depths, or they are those of samples.
     """
+    try:
+        return _read_levels(file)
+    except TaxonomyError as error:
+        advice = parents_advice(file.table.header, file.table.rows)
+        if advice is None:
+            raise
+        raise TaxonomyError(f"{error}; {advice}") from None
+
+
+def _read_levels(file: OpenedFile) -> Entries:
     header, rows, *_ = table = _named_table(file)
     if (samples := columns_of_samples(header, rows)) is not None:
         raise TaxonomyError(
@@ -97,7 +108,7 @@ def entries_from_levels(file: OpenedFile) -> Entries:
     if any("parent" in plain_words(name) for name in names[1:]):
         raise TaxonomyError(
             f"the columns {', '.join(names)} would be a column per depth, but one names parents; read edges "
-            "by --form edges with --child COLUMN and --parent COLUMN"
+            "by 'labeltree taxonomy convert' and --form edges with --child COLUMN and --parent COLUMN"
         )
     _check_depths([header[key] for key in keys], [[row[key] for key in keys] for row in rows])
     further = [header[place] for level in levels for place in level.further]

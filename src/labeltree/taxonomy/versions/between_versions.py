@@ -278,9 +278,9 @@ class LabelsOfBoth(LabelIndex):
         self.taxonomy = new.reading(self)
 
     @property
-    def versions(self) -> tuple[Taxonomy, Taxonomy]:
-        """The old taxonomy and the new one."""
-        return self._old, self._mapping.new
+    def versions(self) -> tuple[LabelIndex, ...]:
+        """The labels of the old taxonomy and those of the new one."""
+        return (*self._old.versions, *self._mapping.new.versions)
 
     def candidates(self, label: Label) -> list[int]:
         """All nodes of the new taxonomy that a label of either may refer to, ascending."""

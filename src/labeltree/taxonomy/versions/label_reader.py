@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, written_paths
-from labeltree.taxonomy.label_index import Label
+from labeltree.taxonomy.label_index import Label, LabelIndex
 from labeltree.taxonomy.named_graph import NamedGraph
 from labeltree.taxonomy.naming import join_path, split_path
 
@@ -67,15 +67,14 @@ class LabelReader:
         return self if (old, fits) > (new, other_fits) else other
 
     def _candidates(self, text: str) -> list[int]:
-        newest = [self.taxonomy.versions[-1]] if self.newest_first else []
         for label in self._readings(text):
-            for tree in (*newest, self.taxonomy):
-                if there := tree.candidates(label):
-                    return there
+            newest = self.taxonomy.versions[-1].candidates(label) if self.newest_first else []
+            if there := newest or self.taxonomy.candidates(label):
+                return there
         return []
 
-    def _count(self, texts: Sequence[str], tree: NamedGraph) -> int:
-        """How many texts are labels of a taxonomy."""
+    def _count(self, texts: Sequence[str], tree: LabelIndex) -> int:
+        """How many texts are labels of a version."""
         return sum(any(map(tree.candidates, self._readings(text))) for text in texts)
 
     def _readings(self, text: str) -> Iterator[Label]:
