@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from labeltree.cli.commands import calibrate_command
 from labeltree.decisions import ClassNodes, DecisionRule, TreeCost
 from labeltree.decisions.calibrators import Calibrator
 from labeltree.decisions.choose_classifier import ChosenClassifier
@@ -120,6 +121,28 @@ def test_another_report_is_named_beside_what_answers(tmp_path: Path) -> None:
     assert other_report(tmp_path, chosen) == (
         f"{file} and the report show classifier 'own', these answers are of 'probe'; 'labeltree evaluate "
         f"{tmp_path}' brings them in line"
+    )
+
+
+def test_a_report_of_the_calibration_before_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its threshold is of other probabilities; there is nothing to say without a report or other data."""
+    decider = SimpleNamespace(chosen=ChosenClassifier("own"))
+    monkeypatch.setattr("labeltree.api.calibrate", lambda options: decider)
+    file = RunFolder(tmp_path).metrics
+    file.parent.mkdir(parents=True, exist_ok=True)
+
+    def said(*words: str) -> str:
+        calibrate_command.run([str(tmp_path), *words])
+        return capsys.readouterr().err
+
+    assert said("--data", "d.csv") == ""
+    file.write_text(json.dumps({"name": "t", "methods": {"t": {"classifier": {"name": "own"}}}}))
+    assert said() == ""
+    assert said("--data", "d.csv") == (
+        f"probabilities and thresholds in {file} and the report, such as that of an operating point, are of "
+        f"the calibration before; 'labeltree evaluate {tmp_path}' makes them anew\n"
     )
 
 

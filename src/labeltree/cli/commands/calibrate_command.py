@@ -31,6 +31,11 @@ def run(arguments: list[str]) -> None:
     print(decider)
     folder = RunFolder(options.run)
     warning = other_report(folder.path, decider.chosen)
+    if warning is None and options.data is not None and folder.metrics.is_file():
+        warning = (
+            f"probabilities and thresholds in {folder.metrics} and the report, such as that of an operating "
+            f"point, are of the calibration before; 'labeltree evaluate {typed(folder.path)}' makes them anew"
+        )
     if warning is not None:
         print(warning, file=sys.stderr)
     if (folder.path / "model.onnx").is_file():
