@@ -42,7 +42,7 @@ def service(seed: int, held: int, shift: float) -> tuple[list[bool], list[bool]]
     """Of every window, whether it alarms by itself, and whether the evidence does."""
     rng = np.random.default_rng((seed, held))
     reference, _ = draw(rng, 200)
-    rule: DriftRule = fit_drift(reference, *draw(rng, held), TREE, seed=seed)
+    rule: DriftRule = fit_drift(reference, *draw(rng, held), seed=seed)
     evidence = DriftEvidence(rule)
     alone, together = [], []
     for number in range(WINDOWS):

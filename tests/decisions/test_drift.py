@@ -38,7 +38,7 @@ def samples(
 def rule_of(patients: int | None = None):  # type: ignore[no-untyped-def]
     reference = samples(200, 1)[0]
     held, probabilities = samples(240, 2, patients=patients)
-    return fit_drift(reference, held, probabilities, TREE)
+    return fit_drift(reference, held, probabilities)
 
 
 def test_clean_batches_seldom_alarm_and_another_site_does() -> None:
@@ -71,7 +71,7 @@ def test_few_samples_are_not_tested() -> None:
     assert rule_of(10).test(rule.seen(*samples(60, 3, patients=30))) is None  # ten patients held out
     empty = EmbeddingTable(embeddings=torch.zeros(0, 3), nodes=torch.zeros(0, dtype=torch.int64))
     with pytest.raises(DataError, match="no samples to compare"):
-        fit_drift(empty, empty, torch.zeros(0, 3), TREE)
+        fit_drift(empty, empty, torch.zeros(0, 3))
 
 
 def test_a_test_of_the_same_samples_gives_the_same_answer() -> None:
@@ -96,12 +96,12 @@ def ranks(found: Drift) -> list[float]:
 def test_copies_are_no_patients(where: str) -> None:
     """Equal files among the samples of a run: batches that tell of no groups are tested as before."""
     reference, held = samples(200, 1)[0], samples(240, 2)
-    plain = fit_drift(reference, *held, TREE)
+    plain = fit_drift(reference, *held)
     if where == "held":
-        rule = fit_drift(reference, *repeat(*held, 3), TREE)
+        rule = fit_drift(reference, *repeat(*held, 3))
     else:  # all groups of the held-out samples are of one sample
         table = EmbeddingTable(held[0].embeddings, held[0].nodes, groups=torch.full((240,), -1))
-        rule = fit_drift(repeat(*samples(200, 1), 2)[0], table, held[1], TREE)
+        rule = fit_drift(repeat(*samples(200, 1), 2)[0], table, held[1])
     assert rule.held.groups is None
     assert len(rule.held) == 240  # copies count once
     batch = rule.seen(*samples(60, 100))
@@ -122,7 +122,7 @@ def test_groups_that_a_column_names_stay_groups() -> None:
     """Of each patient one sample was held out: a batch that tells of none may be of few patients."""
     held, chances = samples(240, 2)
     alone = EmbeddingTable(held.embeddings, held.nodes, groups=torch.full((240,), -1))
-    rule = fit_drift(samples(200, 1)[0], alone, chances, TREE, named_groups=True)
+    rule = fit_drift(samples(200, 1)[0], alone, chances, named_groups=True)
     assert "patients" in rule.cannot_test(rule.seen(*samples(60, 100)))
     assert rule_of(60).held.groups is not None
 

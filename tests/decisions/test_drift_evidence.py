@@ -24,7 +24,7 @@ def seen(
 
 def evidence_beside(held: Seen, seed: int = 0) -> DriftEvidence:
     points = torch.randn(50, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    return DriftEvidence(DriftRule(held, Reference(points, TREE.leaves[[0] * 50], Euclidean()), TREE, seed))
+    return DriftEvidence(DriftRule(held, Reference(points, TREE.leaves[[0] * 50], Euclidean()), seed))
 
 
 @pytest.mark.parametrize("held", [5, 60])

@@ -117,7 +117,7 @@ def test_points_are_compared_with_the_held_out_ones() -> None:
     """The least p-value of 499 permutations is 1 in 500; points of the same kind differ by chance alone."""
     draw = torch.Generator().manual_seed(0)
     held, same = (torch.randn(40, 2, generator=draw).double() for _ in range(2))
-    rule = DriftRule(seen(held), Reference(held, torch.full((40,), X), Euclidean()), TREE)
+    rule = DriftRule(seen(held), Reference(held, torch.full((40,), X), Euclidean()))
     other, alike = rule.test(seen(held + 50)), rule.test(seen(same))
     assert other is not None
     assert alike is not None
@@ -145,21 +145,21 @@ def test_which_groups_are_patients() -> None:
     p = torch.full((24, 3), 1 / 3)
 
     def has_groups(reference: EmbeddingTable, held: EmbeddingTable, **named: Any) -> bool:
-        return fit_drift(reference, held, p, TREE, **named).held.groups is not None
+        return fit_drift(reference, held, p, **named).held.groups is not None
 
     assert not has_groups(single, single)
     assert has_groups(single, pairs)
     assert has_groups(pairs, single)
     assert has_groups(single, single, named_groups=True)
-    assert fit_drift(single, single, p, TREE, seed=5).seed == 5
-    rule = fit_drift(single, pairs, p, TREE)
+    assert fit_drift(single, single, p, seed=5).seed == 5
+    rule = fit_drift(single, pairs, p)
     for table in (single, pairs, table_of(None), table_of(list(range(24)), ["p"] * 24)):
         assert rule.seen(table, p).only_copies is not table.tells_groups
 
 
 def test_what_has_been_found_stays_found() -> None:
     held = Seen(torch.arange(30.0).double(), torch.full((30,), 0.5).double(), None)
-    rule = DriftRule(held, Reference(torch.eye(3).double(), TREE.leaves, Euclidean()), TREE)
+    rule = DriftRule(held, Reference(torch.eye(3).double(), TREE.leaves, Euclidean()))
     evidence = DriftEvidence(rule)
     assert evidence.value == 1.0
     evidence._highest = 25.0

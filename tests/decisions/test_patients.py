@@ -64,7 +64,7 @@ def test_patients_count_within_a_node_too() -> None:
 
 
 def drift_rule(held: EmbeddingTable) -> DriftRule:
-    return fit_drift(patients([1] * 100, 0), held, chances(held), TREE)
+    return fit_drift(patients([1] * 100, 0), held, chances(held))
 
 
 def chances(table: EmbeddingTable) -> torch.Tensor:

@@ -291,7 +291,7 @@ def seen(count: int, groups: torch.Tensor | None = None, start: float = 0.0, **m
 
 
 def drift_rule(held: Seen) -> DriftRule:
-    return DriftRule(held, Reference(torch.eye(3).double(), TREE.leaves, Euclidean()), TREE)
+    return DriftRule(held, Reference(torch.eye(3).double(), TREE.leaves, Euclidean()))
 
 
 def test_what_cannot_be_compared_and_why() -> None:
@@ -337,7 +337,7 @@ def test_which_way_a_batch_differs(away: float) -> None:
 def test_evidence_is_told_of_all_samples_since_the_start() -> None:
     points = torch.randn(9, 3, generator=torch.Generator().manual_seed(0)).double()
     held = Seen(torch.zeros(30).double(), torch.ones(30).double(), torch.zeros(30, 3).double())
-    rule = DriftRule(held, Reference(points, TREE.leaves[[0] * 9], Euclidean()), TREE)
+    rule = DriftRule(held, Reference(points, TREE.leaves[[0] * 9], Euclidean()))
     evidence = DriftEvidence(rule)
     evidence._highest, evidence.count = 20.0, 1234
     assert evidence.alarms(), "the probability that it ever is 20 is 1 in 20"
@@ -359,7 +359,7 @@ def test_evidence_reads_what_varies_most_and_certainties_near_one() -> None:
     spread = torch.arange(1.0, 11.0).double()
     points = torch.randn(400, 10, generator=torch.Generator().manual_seed(0)).double() * spread**2
     sure = Seen(torch.zeros(2).double(), 1 - torch.tensor([1e-5, 1e-6]).double(), points[:2])
-    rule = DriftRule(sure, Reference(points, TREE.leaves[[0] * 400], Euclidean()), TREE, 1)
+    rule = DriftRule(sure, Reference(points, TREE.leaves[[0] * 400], Euclidean()), 1)
     evidence = DriftEvidence(rule)
     assert evidence._directions.shape == (10, 8)
     assert float(evidence._directions[:2].norm()) < 0.2
@@ -367,7 +367,7 @@ def test_evidence_reads_what_varies_most_and_certainties_near_one() -> None:
     assert certainty[0] > certainty[1], "less sure, and farther"
 
     def bet(seed: int) -> float:
-        again = DriftEvidence(DriftRule(sure, rule.reference, TREE, seed))
+        again = DriftEvidence(DriftRule(sure, rule.reference, seed))
         again.add(Seen(torch.zeros(200).double(), torch.ones(200).double(), torch.zeros(200, 10).double()))
         return float(again._capital.sum())
 

@@ -24,7 +24,7 @@ def chances(table: EmbeddingTable) -> torch.Tensor:
 
 
 def watch_beside(held: EmbeddingTable, *, named_groups: bool = False) -> DriftWatch:
-    return DriftWatch(fit_drift(samples(50, 0), held, chances(held), TREE, named_groups=named_groups))
+    return DriftWatch(fit_drift(samples(50, 0), held, chances(held), named_groups=named_groups))
 
 
 def ask(watch: DriftWatch, table: EmbeddingTable, at_once: int = 50) -> None:

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from labeltree.data.held_out_sizes import FEWEST_FOR_DRIFT
 from labeltree.decisions.conformal import group_codes
-from labeltree.decisions.novelty import FALSE_ALARMS, Reference, nearest_by_node
+from labeltree.decisions.novelty import FALSE_ALARMS, Reference
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
 from labeltree.runs import EmbeddingTable
-from labeltree.taxonomy import Taxonomy
 
 __all__ = ["NO_GROUPS", "Drift", "DriftRule", "Seen", "fit_drift"]
 
@@ -120,13 +119,11 @@ class DriftRule:
         held: What the tests read of the held-out samples; `groups` are those of patients and the like, None
             if the only groups were of copies, of which one is left.
         reference: The samples that distances are measured to.
-        taxonomy: The tree of their labels.
         seed: Of the draws.
     """
 
     held: Seen
     reference: Reference
-    taxonomy: Taxonomy
     seed: int = 0
 
     def seen(self, table: EmbeddingTable, probabilities: Tensor) -> Seen:
@@ -136,7 +133,7 @@ class DriftRule:
             table: n samples of the same encoder.
             probabilities: (n, C) their class probabilities.
         """
-        return _see(table, probabilities, self.reference, self.taxonomy)
+        return _see(table, probabilities, self.reference)
 
     def cannot_test(self, batch: Seen) -> str:
         """Why a batch cannot be compared; empty if it can.
@@ -186,7 +183,6 @@ def fit_drift(
     reference: EmbeddingTable,
     held: EmbeddingTable,
     probabilities: Tensor,
-    taxonomy: Taxonomy,
     *,
     named_groups: bool = False,
     seed: int = 0,
@@ -200,7 +196,6 @@ def fit_drift(
         reference: Labelled samples, such as those of training.
         held: n samples that the encoder was not trained on, from the source that coverage was calibrated on.
         probabilities: (n, C) their class probabilities.
-        taxonomy: The tree of the labels.
         named_groups: Whether the groups are those of a column that was named, and so no mere copies.
         seed: Of the draws.
 
@@ -210,16 +205,14 @@ def fit_drift(
     known = Reference.of(reference)
     if not len(known) or not len(held):
         raise DataError("there are no samples to compare batches with")
-    seen = _see(held, probabilities, known, taxonomy)
+    seen = _see(held, probabilities, known)
     if not (named_groups or _differ_within_groups(reference) or _differ_within_groups(held)):
         seen = _one_of_each(seen, seed)
-    return DriftRule(seen, known, taxonomy, seed)
+    return DriftRule(seen, known, seed)
 
 
-def _see(table: EmbeddingTable, probabilities: Tensor, reference: Reference, taxonomy: Taxonomy) -> Seen:
-    parts = [
-        nearest_by_node(points, reference, taxonomy)[0][:, 0] for points in torch.split(table.embeddings, 256)
-    ]
+def _see(table: EmbeddingTable, probabilities: Tensor, reference: Reference) -> Seen:
+    parts = [reference.distances(points).amin(1) for points in torch.split(table.embeddings, 256)]
     distance = torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
     certainty = probabilities.double().amax(1) if len(table) else distance
     return Seen(distance, certainty, table.embeddings.double(), table.groups, not table.tells_groups)

@@ -37,7 +37,7 @@ class DriftEvidence:
     """
 
     def __init__(self, rule: DriftRule) -> None:
-        points = rule.reference.points
+        points = rule.reference.points.double()
         self._directions = torch.linalg.eigh(torch.cov(points.T).reshape(2 * points.shape[1:]))[1][
             :, -_DIRECTIONS:
         ]

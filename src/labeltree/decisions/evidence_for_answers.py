@@ -94,9 +94,9 @@ def find_evidence(
         names: (m,) names of the training samples, None where one is not known.
     """
     evidence = []
-    points, known = table.embeddings.double(), training.embeddings.double()
-    for rows in torch.split(torch.arange(len(table)), max(1, _AT_ONCE // max(len(known), 1))):
-        distances = training.space.pairwise_distance(points[rows], known)
+    distances_to_training = training.space.distances_to(training.embeddings.double())
+    for rows in torch.split(torch.arange(len(table)), max(1, _AT_ONCE // max(len(training), 1))):
+        distances = distances_to_training(table.embeddings[rows].double())
         of_nodes = classes.node_probabilities(probabilities[rows])
         for row, near, chances in zip(rows.tolist(), distances, of_nodes, strict=True):
             answer = int(answers[row])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -65,8 +66,12 @@ class Distances:
         p ≤ ε with probability at most ε (Vovk et al. 2005; with groups Lee, Barber & Willett 2023).
         """
         below = torch.searchsorted(self.values, distances.double().contiguous(), side="left")
-        summed = torch.cat([self.weights.new_zeros(1), self.weights.cumsum(0)])
-        return (1 + (self.count - summed[below]).clamp_min(0)) / (1 + self.count)
+        return (1 + (self.count - self._summed[below]).clamp_min(0)) / (1 + self.count)
+
+    @cached_property
+    def _summed(self) -> Tensor:
+        """Weights (m + 1,) of the first 0, 1, … distances together."""
+        return torch.cat([self.weights.new_zeros(1), self.weights.cumsum(0)])
 
 
 @dataclass(frozen=True)
@@ -185,7 +190,7 @@ class Reference:
     """Labelled samples, made ready to measure distances to.
 
     Attributes:
-        points: (m, d) float64 embeddings.
+        points: (m, d) embeddings.
         nodes: (m,) their labels.
         space: Geometry of the embeddings.
     """
@@ -198,10 +203,23 @@ class Reference:
     def of(cls, table: EmbeddingTable) -> Reference:
         """The samples of a table that have a label below the root."""
         table = table.rows(table.nodes > 0)
-        return cls(table.embeddings.double(), table.nodes, table.space)
+        return cls(table.embeddings, table.nodes, table.space)
 
     def __len__(self) -> int:
         return len(self.nodes)
+
+    def distances(self, points: Tensor) -> Tensor:
+        """Distances (n, m) float64 of points (n, d) to the samples."""
+        if points.shape[1:] != self.points.shape[1:]:
+            raise DataError(
+                f"the reference samples have {self.points.shape[1]}-d embeddings, these have "
+                f"{points.shape[1]}-d ones"
+            )
+        return self._distances(points.double())
+
+    @cached_property
+    def _distances(self) -> Callable[[Tensor], Tensor]:
+        return self.space.distances_to(self.points.double())
 
 
 def nearest_by_node(points: Tensor, reference: Reference, taxonomy: Taxonomy) -> tuple[Tensor, Tensor]:
@@ -216,12 +234,7 @@ def nearest_by_node(points: Tensor, reference: Reference, taxonomy: Taxonomy) ->
         (n, N) float64 distances to the samples at or below each node, and to those labelled with the node
         itself; infinite where there are none.
     """
-    if points.shape[1:] != reference.points.shape[1:]:
-        raise DataError(
-            f"the reference samples have {reference.points.shape[1]}-d embeddings, these have "
-            f"{points.shape[1]}-d ones"
-        )
-    distances = reference.space.pairwise_distance(points.double(), reference.points)
+    distances = reference.distances(points)
     own = torch.full((len(points), taxonomy.num_nodes), torch.inf, dtype=torch.float64)
     own.scatter_reduce_(1, reference.nodes.expand(len(points), -1), distances, "amin")
     below = own.clone()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, get_args
 
 import torch
@@ -60,10 +61,15 @@ class Fitted:
     def __len__(self) -> int:
         return len(self.scores)
 
-    @property
+    @cached_property
     def num_groups(self) -> int:
         """Number of groups; a sample without a group is a group of its own."""
         return count_groups(self.groups, len(self))
+
+    @cached_property
+    def threshold(self) -> Callable[[Promise], float]:
+        """The smallest threshold that keeps a promise; see `labeltree.decisions.conformal.threshold`."""
+        return lru_cache(maxsize=64)(lambda promise: threshold(self.scores, promise, self.groups))
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ class DecisionRule:
         check_enough(self.fitted.num_groups, promise, what)
         taxonomy = self.classes.taxonomy
         if by_depth is None:
-            value = threshold(self.fitted.scores, promise, self.fitted.groups)
+            value = self.fitted.threshold(promise)
             return torch.full((taxonomy.num_nodes,), value, dtype=torch.float64)
         if not 1 <= by_depth <= taxonomy.max_depth:
             raise ValueError(

@@ -1,12 +1,13 @@
 """Euclidean space."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
 
 from labeltree.geometry.geometry_base import Geometry, group_average
-from labeltree.geometry.pairwise_distances import pairwise_distance
+from labeltree.geometry.pairwise_distances import FixedPoints, pairwise_distance
 from labeltree.geometry.precision import answer_dtype, exact, widen
 from labeltree.geometry.smooth import safe_sqrt, squared_norm
 
@@ -26,6 +27,10 @@ class Euclidean(Geometry):
     @exact
     def pairwise_distance(self, x: Tensor, y: Tensor) -> Tensor:
         return pairwise_distance(x, y)
+
+    def distances_to(self, y: Tensor) -> Callable[[Tensor], Tensor]:
+        fixed = FixedPoints(y)
+        return lambda x: fixed.distances(x, None, answer_dtype(x, y))
 
     def project(self, x: Tensor) -> Tensor:
         return x.to(answer_dtype(x))

@@ -8,7 +8,7 @@ from torch import Tensor
 from labeltree.geometry.hand_written import differentiable_once
 from labeltree.geometry.precision import answer_dtype, widen
 
-__all__ = ["pairwise_distance"]
+__all__ = ["FixedPoints", "pairwise_distance"]
 
 # |x|² + |y|² − 2x·y in float64 is good to about 1e-15·(|x|² + |y|²). Pairs closer than this share of it are
 # computed again from their difference.
@@ -49,6 +49,63 @@ def _one_expression(x: Tensor, y: Tensor, x_factor: Tensor | None, y_factor: Ten
     return (1.0 + 2.0 * (z + (z * (1.0 + z)).sqrt())).log()  # 2·asinh(√z)
 
 
+class FixedPoints:
+    """Points that many others are compared with: what their distances need of these is computed once.
+
+    Args:
+        points: (m, d).
+        factor: (m,) their conformal factors in the unit ball, or None.
+    """
+
+    def __init__(self, points: Tensor, factor: Tensor | None = None) -> None:
+        self.points = widen(points)
+        self.factor = factor
+        self._square = (self.points * self.points).sum(1)
+        self._longest = self._square.amax() if len(points) else None
+
+    @torch.no_grad()
+    def distances(
+        self,
+        x: Tensor,
+        x_factor: Tensor | None,
+        dtype: torch.dtype,
+        slope: Tensor | None = None,
+        share: Tensor | None = None,
+    ) -> Tensor:
+        """Distances (n, m) of `x` (n, d) to the points, without gradient; see `pairwise_distance`.
+
+        `slope` (n, m) is filled with d distance/d|x − y|² and, in the ball, `share` with d distance/d log
+        factor.
+        """
+        wide_x = widen(x)
+        # |x − y|² ≤ 2|x|² + 2|y|², which may overflow the dtype of the result where |x − y| does not
+        far = (
+            len(x) > 0
+            and self._longest is not None
+            and bool(
+                4 * torch.maximum((wide_x * wide_x).sum(1).amax(), self._longest) > torch.finfo(dtype).max
+            )
+        )
+        distance = torch.empty(len(x), len(self.points), dtype=dtype, device=x.device)
+        for rows in _blocks(x, self.points):
+            square = _squared_distances(wide_x[rows], self.points, self._square, _CLOSE[dtype])
+            if x_factor is None or self.factor is None:
+                root = square.sqrt_().to(dtype) if far else square.to(dtype).sqrt_()
+                if slope is not None:
+                    torch.mul(root.reciprocal(), 0.5, out=slope[rows])
+                distance[rows] = root
+            else:
+                z = square.to(dtype)  # only |x − y|² cancels digits: from here on the answer's type is enough
+                factors = x_factor[rows].to(dtype)[:, None] * self.factor.to(dtype)
+                z *= factors
+                root = (z + 1.0).sqrt_() * z.sqrt()  # √(z(1 + z)), which could overflow
+                if slope is not None and share is not None:
+                    torch.div(factors, root, out=slope[rows])
+                    torch.div(z, z + 1.0, out=share[rows]).sqrt_()
+                distance[rows] = _log1p(z.add_(root).mul_(2.0))  # 2·asinh(√z)
+        return distance
+
+
 class _PairwiseDistance(torch.autograd.Function):
     """Saves d distance/d|x − y|² and, in the ball, d distance/d log factor for the backward: (n, m) each."""
 
@@ -61,32 +118,10 @@ class _PairwiseDistance(torch.autograd.Function):
         y_factor: Tensor | None,
         dtype: torch.dtype,
     ) -> Tensor:
-        wide_x, wide_y = widen(x), widen(y)
-        y_square = (wide_y * wide_y).sum(1)
-        # |x − y|² ≤ 2|x|² + 2|y|², which may overflow the dtype of the result where |x − y| does not
-        far = len(x) > 0 < len(y) and bool(
-            4 * torch.maximum((wide_x * wide_x).sum(1).amax(), y_square.amax()) > torch.finfo(dtype).max
-        )
-        distance = torch.empty(len(x), len(y), dtype=dtype, device=x.device)
         differentiable = any(ctx.needs_input_grad)
-        slope = torch.empty_like(distance) if differentiable else None
-        share = torch.empty_like(distance) if differentiable and x_factor is not None else None
-        for rows in _blocks(x, y):
-            square = _squared_distances(wide_x[rows], wide_y, y_square, _CLOSE[dtype])
-            if x_factor is None or y_factor is None:
-                root = square.sqrt_().to(dtype) if far else square.to(dtype).sqrt_()
-                if slope is not None:
-                    torch.mul(root.reciprocal(), 0.5, out=slope[rows])
-                distance[rows] = root
-            else:
-                z = square.to(dtype)  # only |x − y|² cancels digits: from here on the answer's type is enough
-                factors = x_factor[rows].to(dtype)[:, None] * y_factor.to(dtype)
-                z *= factors
-                root = (z + 1.0).sqrt_() * z.sqrt()  # √(z(1 + z)), which could overflow
-                if slope is not None and share is not None:
-                    torch.div(factors, root, out=slope[rows])
-                    torch.div(z, z + 1.0, out=share[rows]).sqrt_()
-                distance[rows] = _log1p(z.add_(root).mul_(2.0))  # 2·asinh(√z)
+        slope = torch.empty(len(x), len(y), dtype=dtype, device=x.device) if differentiable else None
+        share = torch.empty_like(slope) if slope is not None and x_factor is not None else None
+        distance = FixedPoints(y, y_factor).distances(x, x_factor, dtype, slope, share)
         if slope is not None:
             slope.masked_fill_(distance == 0, 0.0)
         ctx.save_for_backward(x, y, x_factor, y_factor, slope, share)

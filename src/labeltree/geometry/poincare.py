@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry.geometry_base import Geometry, group_average, group_weights
-from labeltree.geometry.pairwise_distances import pairwise_distance
+from labeltree.geometry.pairwise_distances import FixedPoints, pairwise_distance
 from labeltree.geometry.precision import answer_dtype, exact, widen
 from labeltree.geometry.smooth import asinhc, safe_sqrt, squared_norm, tanhc, to_safe_length
 
@@ -79,12 +79,18 @@ class PoincareBall(Geometry):
 
     @exact
     def pairwise_distance(self, x: Tensor, y: Tensor) -> Tensor:
-        root = math.sqrt(self._c)
-        u, v = self._inside(x), self._inside(y)
-        distance = pairwise_distance(
-            root * u, root * v, 1.0 / self._room(u)[:, 0], 1.0 / self._room(v)[:, 0], answer_dtype(x, y)
-        )
-        return self._rescale(distance)
+        (u, u_factor), (v, v_factor) = self._in_unit_ball(x), self._in_unit_ball(y)
+        return self._rescale(pairwise_distance(u, v, u_factor, v_factor, answer_dtype(x, y)))
+
+    def distances_to(self, y: Tensor) -> Callable[[Tensor], Tensor]:
+        fixed = FixedPoints(*self._in_unit_ball(y))
+        return lambda x: self._rescale(fixed.distances(*self._in_unit_ball(x), answer_dtype(x, y)))
+
+    @exact
+    def _in_unit_ball(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Points (n, d) float64 scaled into the unit ball, and their conformal factors (n,)."""
+        inside = self._inside(x)
+        return math.sqrt(self._c) * inside, 1.0 / self._room(inside)[:, 0]
 
     @exact
     def project(self, x: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """The unit sphere."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry.geometry_base import Geometry, group_average
-from labeltree.geometry.pairwise_distances import pairwise_distance
+from labeltree.geometry.pairwise_distances import FixedPoints, pairwise_distance
 from labeltree.geometry.precision import answer_dtype, exact, widen
 from labeltree.geometry.smooth import cosine, safe_sqrt, sinc, squared_norm, unit
 
@@ -33,6 +34,10 @@ class Sphere(Geometry):
     @exact
     def pairwise_distance(self, x: Tensor, y: Tensor) -> Tensor:
         return pairwise_distance(unit(widen(x)), unit(widen(y)), dtype=answer_dtype(x, y))
+
+    def distances_to(self, y: Tensor) -> Callable[[Tensor], Tensor]:
+        fixed = FixedPoints(self.project(widen(y)))
+        return lambda x: fixed.distances(self.project(widen(x)), None, answer_dtype(x, y))
 
     @exact
     def similarity(self, x: Tensor, y: Tensor) -> Tensor:

@@ -242,7 +242,7 @@ class Decider:
         reference, held = self._compared
         probabilities = self.rule.probabilities(self.scores(held))
         named = "groups" in self.run.columns
-        return fit_drift(reference, held, probabilities, self.run.taxonomy, named_groups=named)
+        return fit_drift(reference, held, probabilities, named_groups=named)
 
     @cached_property
     def _novelty(self) -> NoveltyRule | str:
