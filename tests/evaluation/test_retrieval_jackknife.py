@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -34,7 +35,7 @@ from labeltree.evaluation.statistics.retrieval_jackknife import (
 from labeltree.evaluation.statistics.search_jackknife import BlockEffects, QueryCounts, SearchJackknife
 from labeltree.geometry import Sphere
 from labeltree.metrics.functional import retrieval_metrics
-from labeltree.metrics.search.ranking import RankedChunk, ranked_chunks
+from labeltree.metrics.search.ranking import RankedChunk, Similarities, ranked_chunks
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from sweeps import long_unless
@@ -129,6 +130,18 @@ def test_recall_without_blocks_is_that_of_all_queries(groups: int | None, own_gr
     for key in recalled:
         np.testing.assert_array_equal(few[key].rows, all_of_them[key].rows)
         np.testing.assert_array_equal(few[key].values, all_of_them[key].values)
+
+
+def test_first_results_of_all_queries_are_ranked_in_small_tiles() -> None:
+    tiles, tile = [], Similarities.tile
+
+    def kept(self: Similarities, *part: Any) -> Tensor:
+        tiles.append(tile(self, *part))
+        return tiles[-1]
+
+    with patch.object(Similarities, "tile", kept), patch.object(retrieval_jackknife, "_QUERIES", 20):
+        measured(drawn(2_500, seed=0))
+    assert max(each.numel() for each in tiles) <= 2**22
 
 
 def test_known_rankings_have_every_query_and_no_missing_label() -> None:

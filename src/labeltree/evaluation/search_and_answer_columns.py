@@ -257,8 +257,11 @@ class Inputs(TableInputs):
         points, seed = reading.points[queries], self.settings.seed
         blocks, own = self._blocks(queries), self._own(queries)
 
-        def rank(rows: Tensor, most: int, top: int | None = None) -> Iterator[RankedChunk]:
-            return ranked_chunks(points[rows], points, geometry=reading.geometry, chunk_rows=most, top=top)
+        def rank(rows: Tensor, most: int) -> Iterator[RankedChunk]:
+            return ranked_chunks(points[rows], points, geometry=reading.geometry, chunk_rows=most)
+
+        def rank_first(rows: Tensor, results: int) -> Iterator[RankedChunk]:
+            return ranked_chunks(points[rows], points, geometry=reading.geometry, top=results)
 
         def without(some: Tensor, order: Tensor) -> dict[str, Tensor]:
             scores = measure(queries[some], queries, asked is not False, order=order)
@@ -267,7 +270,7 @@ class Inputs(TableInputs):
         graded = asked.nonzero()[:, 0] if isinstance(asked, Tensor) else torch.arange(len(queries))
         left_out = values_without_blocks(without, rank, blocks, own, graded.numpy(), seed, progress)
         if any(len(part.rows) < len(queries) for part in left_out.values()):
-            left_out |= recall_without_blocks(rank, labels, ks, blocks, own, seed)
+            left_out |= recall_without_blocks(rank_first, labels, ks, blocks, own, seed)
         if blocks.max(initial=-1) + 1 < _FEWEST_RELATED:
             left_out = {name: part for name, part in left_out.items() if not name.startswith(_AT_DEPTH)}
         return left_out

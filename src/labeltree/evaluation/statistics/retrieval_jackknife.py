@@ -258,7 +258,7 @@ def values_without_blocks(
 
 
 def recall_without_blocks(
-    rank: Callable[[Tensor, int, int], Iterable[RankedChunk]],
+    rank: Callable[[Tensor, int], Iterable[RankedChunk]],
     labels: Mapping[str, NDArray[np.int64]],
     ks: Sequence[int],
     blocks: NDArray[np.int64],
@@ -271,8 +271,7 @@ def recall_without_blocks(
     it adds to recall. The first results of every query do, and are soon ranked.
 
     Args:
-        rank: Gives the first results of queries `(q,)` among all samples, so many queries at a time and so
-            many results: `rank(queries, most, results)`.
+        rank: Gives the first results of queries `(q,)` among all samples, so many of them.
         labels: `(n,)` labels of the samples, −1 for one that is neither query nor result, by what follows
             "recall@k" in the name of the number.
         ks: The k of recall@k.
@@ -288,8 +287,7 @@ def recall_without_blocks(
     waiting, results = np.arange(len(rows)), _FIRST_RESULTS
     while len(waiting):
         undecided = []
-        most = max(1, _RANKED // min(results, len(blocks)))
-        for start, ranked in rank(torch.from_numpy(rows[waiting]), most, min(results, len(blocks))):
+        for start, ranked in rank(torch.from_numpy(rows[waiting]), min(results, len(blocks))):
             of, order = waiting[start : start + len(ranked)], ranked.numpy()
             decided = np.ones(len(of), dtype=bool)
             not_own, of_block = own[order] != own[rows[of]][:, None], blocks[order]
