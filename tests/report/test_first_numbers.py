@@ -211,7 +211,10 @@ def test_the_large_numbers_are_each_those_of_their_method() -> None:
         )
 
     main, other = method("mine", "lda", "features", 0.6), method("theirs", "own", "embeddings", 0.5)
-    result: Any = SimpleNamespace(name="mine", main=main, methods={"mine": main, "theirs": other})
+    counts = {"queries": 47, "queries without a sample of their class to find": 3}
+    result: Any = SimpleNamespace(
+        name="mine", main=main, methods={"mine": main, "theirs": other}, counts=counts
+    )
     found = [
         (plain(tile.number), tile.title, [f"{a}: {plain(b)}" for a, b in tile.others], plain(tile.interval))
         for tile in tiles(result)
@@ -224,10 +227,18 @@ def test_the_large_numbers_are_each_those_of_their_method() -> None:
             ["theirs, own classifier: 50.0 %"],
             "50.0 % to 65.0 %",
         ),
-        ("80.0 %", "get the right coarsest group", [f"{own}: 70.0 %"], ""),
+        ("80.0 %", "get the right main branch", [f"{own}: 70.0 %"], ""),
         ("36.0 %", "find their own class first in a search", ["theirs: 45.0 %"], "31.0 % to 37.0 %"),
-        ("11.0 %", "are nearer to a wrong group: less is better", ["theirs: 10.0 %"], "1.0 % to 2.0 %"),
+        (
+            "11.0 %",
+            "are nearer to another branch than to their own: less is better",
+            ["theirs: 10.0 %"],
+            "1.0 % to 2.0 %",
+        ),
     ]
+    assert tiles(result)[2].note == "of 44 that have another of their class to find; why so"
+    counts["queries without a sample of their class to find"] = 0
+    assert tiles(result)[2].note == "why so"
     main.answer_by_depth = [nan, nan, nan, 0.6]
     assert len(tiles(result)) == 3, "the coarsest group is the class"
 

@@ -473,7 +473,7 @@ def test_every_method_is_searched_in_its_own_space() -> None:
 
     main = method("mine", "posterior", {"posterior recall_at_1": 0.8, "embeddings recall_at_1": 0.7})
     other = method("theirs", "embeddings", {"posterior recall_at_1": 0.2, "embeddings recall_at_1": 0.6})
-    result: Any = SimpleNamespace(name="mine", main=main, methods={"mine": main, "theirs": other})
+    result: Any = SimpleNamespace(name="mine", main=main, methods={"mine": main, "theirs": other}, counts={})
     (tile,) = (tile for tile in tiles(result) if "in a search" in tile.title)
     assert (tile.number, tile.others) == ("80.0\u202f%", [("theirs", "60.0\u202f%")])
     assert tile.note == "why so"

@@ -67,7 +67,7 @@ _ANSWERS = (
     ),
     Metric(
         "hierarchical_f1", "hierarchical F1", "Shared path",
-        "How much answer and truth have in common of the path from the coarsest group to the class.",
+        "How much answer and truth have in common of the path from the main branch to the class.",
         paper="Silla & Freitas 2011, Section 5",
     ),
     Metric(
@@ -105,9 +105,9 @@ _ANSWERS = (
         "Share of {samples} given exactly the right class, where it is lowest.",
     ),
     Metric("accuracy_at_depth_{}", "accuracy at depth {}", "Right at depth {}",
-           "Share of {samples} whose answer lies in the right group at this depth."),
+           "Share of {samples} whose answer lies in the right branch at this depth."),
     Metric("accuracy", "accuracy by depth", "Right at each depth",
-           "Share of {samples} whose answer lies in the right group at a depth."),
+           "Share of {samples} whose answer lies in the right branch at a depth."),
     Metric(
         "full_path_accuracy", "FPA", "Right at every depth",
         "Share of {samples} whose answers are right at every depth, each depth being answered for itself.",
@@ -164,7 +164,7 @@ _RETRIEVAL = (
            "H-AP in which every depth counts the same.", paper="Ramzi et al. 2022"),
     Metric(
         "ndcg", "NDCG", "Nearest classes early in the list",
-        "Results count 1, 3, 7 … for one, two, three shared groups, and less the later they come. The sum is "
+        "Results count 1, 3, 7 … for one, two, three shared nodes, and less the later they come. The sum is "
         "compared with that of the best possible list.",
         paper="Järvelin & Kekäläinen 2002",
     ),
@@ -179,12 +179,12 @@ _RETRIEVAL = (
 )  # fmt: skip
 _STRUCTURE = (
     Metric(
-        "parent_violations", "parent violations", "Nearer to a wrong group",
-        "Share of {samples} that are at least as near to another group's mean as to their own.",
+        "parent_violations", "parent violations", "Nearer to a wrong branch",
+        "Share of {samples} that are at least as near to another branch's mean as to their own.",
         larger_is_better=False, paper="HWC + LAM, Section 4.4",
     ),
-    Metric("parent_order_accuracy", "parent order accuracy", "Nearest to the own group",
-           "Share of {samples} that are nearer to their own group's mean than to any other."),
+    Metric("parent_order_accuracy", "parent order accuracy", "Nearest to the own branch",
+           "Share of {samples} that are nearer to their own branch's mean than to any other."),
     Metric(
         "pair_violations", "pair violations", "Pairs in the wrong order",
         "How often a more closely related pair is further apart than a less related one.",

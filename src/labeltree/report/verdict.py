@@ -14,7 +14,7 @@ from labeltree.report.tables.confusions import wrong_pairs
 from labeltree.report.wording import percent
 from labeltree.taxonomy.naming import last_names, short_name, split_path
 
-__all__ = ["coarsest_groups", "evaluation_verdict", "margin"]
+__all__ = ["evaluation_verdict", "margin", "place_of_main_branches"]
 
 _FEW_MISTAKES = 5  # fewer show no pattern
 _FREQUENT = 0.1  # a pair with so much of the mistakes is named, else the branch, if there are several
@@ -122,7 +122,7 @@ def _near(main: MethodResult) -> str:
     errors = main.errors
     if not _tells_branches(main):
         return ""
-    near = 1 - sum(errors.by_depth[: coarsest_groups(main) + 1]) / errors.errors
+    near = 1 - sum(errors.by_depth[: place_of_main_branches(main) + 1]) / errors.errors
     rounded = {0: "less than 1\u202f%", 100: "more than 99\u202f%"} if 0 < near < 1 else {}
     share = rounded.get(round(100 * near), percent(near, 0))
     return f"; {share} of all mistakes stay in the right main branch"
@@ -130,10 +130,10 @@ def _near(main: MethodResult) -> str:
 
 def _tells_branches(main: MethodResult) -> bool:
     """Whether there are main branches above the finest groups: else a mistake is always in another one."""
-    return coarsest_groups(main) + 1 < len(main.errors.by_depth) - 1
+    return place_of_main_branches(main) + 1 < len(main.errors.by_depth) - 1
 
 
-def coarsest_groups(method: MethodResult) -> int:
-    """The place, depth − 1, of the coarsest groups to tell apart; the number of depths without any."""
+def place_of_main_branches(method: MethodResult) -> int:
+    """The place, depth − 1, of the first branches to tell apart; the number of depths without any."""
     depths = method.answer_by_depth
     return next((place for place, value in enumerate(depths) if not math.isnan(value)), len(depths))

@@ -119,13 +119,13 @@ ASPECTS = (
     AspectMeasure(
         "own_accuracy_at_depth_1",
         "What does the model itself answer?",
-        "Share for which the model's own classifier gives the right coarsest group of the label (depth 1).",
+        "Share for which the model's own classifier gives the right main branch (depth 1).",
         own=True,
     ),
     AspectMeasure(
         "accuracy_at_depth_1",
         "Does a simple classifier get it right?",
-        "A linear classifier per aspect, learned from training {samples}: the coarsest group (depth 1).",
+        "A linear classifier per aspect, learned from training {samples}: the main branch (depth 1).",
     ),
     AspectMeasure(
         "top1",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.evaluation import EvaluationResult, MethodResult
-from labeltree.report.verdict import coarsest_groups
+from labeltree.report.verdict import place_of_main_branches
 from labeltree.report.wording import percent
 
 __all__ = [
@@ -41,7 +41,7 @@ def tiles(result: EvaluationResult) -> list[Tile]:
     """The four numbers to remember."""
     main = result.main
     others = [method for key, method in result.methods.items() if key != result.name]
-    coarsest = coarsest_groups(main)
+    coarsest = place_of_main_branches(main)
     shown = [
         Tile(
             percent(main.answer_score("top1")),
@@ -54,7 +54,7 @@ def tiles(result: EvaluationResult) -> list[Tile]:
         shown.append(
             Tile(
                 percent(main.answer_by_depth[coarsest]),
-                "get the right coarsest group",
+                "get the right main branch",
                 _others(
                     others,
                     lambda m: dict(enumerate(m.answer_by_depth)).get(coarsest, math.nan),
@@ -69,7 +69,7 @@ def tiles(result: EvaluationResult) -> list[Tile]:
             percent(main.score("recall_at_1", space.name)),
             "find their own class first in a search" + (": not defined here" if undefined else ""),
             _others(others, lambda m: m.score("recall_at_1", m.classifier.space.name)),
-            space.sentence,
+            "; ".join(filter(None, [_searched_for(result), space.sentence])),
             _ends(main.interval("recall_at_1", space.name)),
         )
     )
@@ -78,12 +78,19 @@ def tiles(result: EvaluationResult) -> list[Tile]:
         shown.append(
             Tile(
                 percent(violations),
-                "are nearer to a wrong group: less is better",
+                "are nearer to another branch than to their own: less is better",
                 _others(others, lambda m: m.score("parent_violations")),
                 interval=_ends(main.interval("parent_violations")),
             )
         )
     return shown
+
+
+def _searched_for(result: EvaluationResult) -> str:
+    """How many samples a search is measured on, if some have nothing to find; else empty."""
+    queries = result.counts.get("queries", 0)
+    missing = result.counts.get("queries without a sample of their class to find", 0)
+    return f"of {queries - missing} that have another of their class to find" if missing else ""
 
 
 def _ends(ends: tuple[float, float]) -> str:
