@@ -47,10 +47,10 @@ def test_distances_to_fixed_points_are_those_of_all_pairs(geometry, dtype):
     generator = torch.Generator().manual_seed(0)
     x, y = (0.2 * torch.randn(n, 3, generator=generator, dtype=dtype) for n in (5, 7))
     x[0] = y[2]
-    distances = geometry.distances_to(y)
+    distances = geometry.prepare_distances(y)
     expected = geometry.pairwise_distance(x, y)
     assert expected[0, 2] == 0
     assert torch.equal(distances(x), expected)
     assert torch.equal(distances(x[1:2]), geometry.pairwise_distance(x[1:2], y))
-    assert torch.equal(geometry.distances_to(y[:0])(x), expected[:, :0])
+    assert torch.equal(geometry.prepare_distances(y[:0])(x), expected[:, :0])
     assert not distances(x.requires_grad_()).requires_grad

@@ -94,7 +94,7 @@ def find_evidence(
         names: (m,) names of the training samples, None where one is not known.
     """
     evidence = []
-    distances_to_training = training.space.distances_to(training.embeddings.double())
+    distances_to_training = training.space.prepare_distances(training.embeddings.double())
     for rows in torch.split(torch.arange(len(table)), max(1, _AT_ONCE // max(len(training), 1))):
         distances = distances_to_training(table.embeddings[rows].double())
         of_nodes = classes.node_probabilities(probabilities[rows])

@@ -219,7 +219,7 @@ class Reference:
 
     @cached_property
     def _distances(self) -> Callable[[Tensor], Tensor]:
-        return self.space.distances_to(self.points.double())
+        return self.space.prepare_distances(self.points.double())
 
 
 def nearest_by_node(points: Tensor, reference: Reference, taxonomy: Taxonomy) -> tuple[Tensor, Tensor]:

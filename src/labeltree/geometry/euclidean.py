@@ -28,7 +28,7 @@ class Euclidean(Geometry):
     def pairwise_distance(self, x: Tensor, y: Tensor) -> Tensor:
         return pairwise_distance(x, y)
 
-    def distances_to(self, y: Tensor) -> Callable[[Tensor], Tensor]:
+    def prepare_distances(self, y: Tensor) -> Callable[[Tensor], Tensor]:
         fixed = FixedPoints(y)
         return lambda x: fixed.distances(x, None, answer_dtype(x, y))
 

@@ -31,7 +31,7 @@ class Geometry(ABC):
     def pairwise_distance(self, x: Tensor, y: Tensor) -> Tensor:
         """Distances (n, m) of all rows of `x` (n, d) to all rows of `y` (m, d), in O(n·m) memory."""
 
-    def distances_to(self, y: Tensor) -> Callable[[Tensor], Tensor]:
+    def prepare_distances(self, y: Tensor) -> Callable[[Tensor], Tensor]:
         """A function from points (n, d) to distances (n, m) to the rows of `y` (m, d), without gradient.
 
         As `pairwise_distance`; what it needs of `y` is computed once, for many calls with few points.

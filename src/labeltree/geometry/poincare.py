@@ -82,7 +82,7 @@ class PoincareBall(Geometry):
         (u, u_factor), (v, v_factor) = self._in_unit_ball(x), self._in_unit_ball(y)
         return self._rescale(pairwise_distance(u, v, u_factor, v_factor, answer_dtype(x, y)))
 
-    def distances_to(self, y: Tensor) -> Callable[[Tensor], Tensor]:
+    def prepare_distances(self, y: Tensor) -> Callable[[Tensor], Tensor]:
         fixed = FixedPoints(*self._in_unit_ball(y))
         return lambda x: self._rescale(fixed.distances(*self._in_unit_ball(x), answer_dtype(x, y)))
 

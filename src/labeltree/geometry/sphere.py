@@ -35,7 +35,7 @@ class Sphere(Geometry):
     def pairwise_distance(self, x: Tensor, y: Tensor) -> Tensor:
         return pairwise_distance(unit(widen(x)), unit(widen(y)), dtype=answer_dtype(x, y))
 
-    def distances_to(self, y: Tensor) -> Callable[[Tensor], Tensor]:
+    def prepare_distances(self, y: Tensor) -> Callable[[Tensor], Tensor]:
         fixed = FixedPoints(self.project(widen(y)))
         return lambda x: fixed.distances(self.project(widen(x)), None, answer_dtype(x, y))
 
