@@ -79,15 +79,15 @@ class PoincareBall(Geometry):
 
     @exact
     def pairwise_distance(self, x: Tensor, y: Tensor) -> Tensor:
-        (u, u_factor), (v, v_factor) = self._in_unit_ball(x), self._in_unit_ball(y)
+        (u, u_factor), (v, v_factor) = self._scale_to_unit_ball(x), self._scale_to_unit_ball(y)
         return self._rescale(pairwise_distance(u, v, u_factor, v_factor, answer_dtype(x, y)))
 
     def prepare_distances(self, y: Tensor) -> Callable[[Tensor], Tensor]:
-        fixed = FixedPoints(*self._in_unit_ball(y))
-        return lambda x: self._rescale(fixed.distances(*self._in_unit_ball(x), answer_dtype(x, y)))
+        fixed = FixedPoints(*self._scale_to_unit_ball(y))
+        return lambda x: self._rescale(fixed.distances(*self._scale_to_unit_ball(x), answer_dtype(x, y)))
 
     @exact
-    def _in_unit_ball(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _scale_to_unit_ball(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Points (n, d) float64 scaled into the unit ball, and their conformal factors (n,)."""
         inside = self._inside(x)
         return math.sqrt(self._c) * inside, 1.0 / self._room(inside)[:, 0]
