@@ -13,6 +13,7 @@ from labeltree.decisions import ClassNodes, answers_of_groups, calibration_check
 from labeltree.decisions.answers_of_groups import fit_group_rule
 from labeltree.decisions.classifiers import LinearScores, answer_held_out, fit_classifiers, fit_linear
 from labeltree.decisions.drift import fit_drift
+from labeltree.decisions.evidence_for_answers import Neighbour, find_evidence
 from labeltree.decisions.novelty import fit_novelty
 from labeltree.decisions.promise_samples import are_unpromised
 from labeltree.decisions.prototypes_from_names import weigh_names
@@ -67,6 +68,13 @@ def test_most_right_groups_choose_and_then_the_probability_of_the_label(
     found = fit_group_rule(p, labels, torch.arange(30), CLASSES, **options)
     assert found.how == chosen
     assert found.accuracies["logits"] == pytest.approx(right["logits"][0] / 30)
+
+
+def test_units_stand_in_the_order_of_groups_and_samples_by_themselves_last() -> None:
+    within, groups = torch.tensor([7, 8, 9, 7, 6]), torch.tensor([5, -1, 2, 5, -1])
+    assert answers_of_groups._unit_of_group(within, groups).tolist() == [9, 7, 8, 6]
+    pooled = answers_of_groups.group_probabilities(torch.full((5, 2), 0.5), groups)
+    assert pooled.groups.tolist() == [2, 5, -1, -1]
 
 
 def test_no_distance_is_known_where_nothing_lies_beside() -> None:
@@ -169,3 +177,21 @@ def test_labels_at_or_below_a_class_without_a_promise() -> None:
     labels = torch.tensor([X, A, B, 0, -1])
     assert are_unpromised(labels, torch.tensor([A]), TREE).tolist() == [True, True, False, False, False]
     assert are_unpromised(labels, torch.tensor([X]), TREE).tolist() == [True, False, False, False, False]
+
+
+def test_an_answer_beside_the_likely_path_is_explained_by_its_own() -> None:
+    """The sample is likely of x, and b is answered as it costs less: one step leads there, from the root."""
+    training = table_of(torch.tensor([[0.0], [1.0], [5.0]]), [X, Y, B])
+    ((step,),) = find_evidence(
+        table_of(torch.tensor([[2.0]]), [-1]),
+        training,
+        torch.tensor([[0, A, X]]),
+        torch.tensor([B]),
+        torch.tensor([[0.5, 0.25, 0.25]]).double(),
+        CLASSES,
+        TREE,
+        ["one.png", "two.png", None],
+    )
+    assert (step.node, step.probability, step.taken) == (B, 0.25, True)
+    assert step.speaks_for == Neighbour(B, 3.0, None, 2)
+    assert step.speaks_against == Neighbour(Y, 1.0, "two.png", 1)

@@ -158,7 +158,7 @@ def _unit_of_group(within: Tensor, groups: Tensor) -> Tensor:
     """The larger unit (g,) of each group, in the order of `group_probabilities`."""
     alone = (groups < 0).nonzero()[:, 0]
     named, place = torch.unique(groups[groups >= 0], return_inverse=True)
-    units = torch.full((len(named),), -1).index_put_((place,), within[groups >= 0])
+    units = within.new_empty(len(named)).index_put_((place,), within[groups >= 0])
     return torch.cat([units, within[alone]])
 
 
