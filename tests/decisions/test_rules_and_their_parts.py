@@ -132,6 +132,13 @@ def test_the_bar_of_a_step_is_that_of_all_that_it_leaves_out() -> None:
     assert coarse[[A, X, Y, B, Z]].tolist() == [0.9, 0.7, 0.7, 0.7, 0.9]
 
 
+def test_a_rule_on_paper_tells_neither_the_order_nor_the_numbers_of_groups() -> None:
+    first = rule_to_dict(rule_of([0.3, 0.1, 0.2, 0.1], [X, X, Z, X], [8, 5, 5, -1]))["fitted"]
+    assert first == {"scores": [0.1, 0.1, 0.2, 0.3], "labels": [X, X, Z, X], "groups": [-1, 0, 0, 1]}
+    again = rule_of([0.1, 0.2, 0.1, 0.3], [X, Z, X, X], [-1, 9, 9, 2])
+    assert rule_to_dict(again)["fitted"] == first
+
+
 def test_a_damaged_rule_is_refused() -> None:
     kept = rule_to_dict(rule_of([0.1, 0.2], [X, Z]))
     kept["calibrator"] = {"kind": "temperature", "temperatures": [1.5], "slopes": [], "offsets": []}

@@ -58,7 +58,7 @@ def test_most_right_groups_choose_and_then_the_probability_of_the_label(
         count, sure = right[how]
         p = torch.full((30, 3), (1 - sure) / 2).double()
         p[:, 0] = sure
-        p[count:] = torch.tensor([0.0, 0.0, 1.0]).double()
+        p[count:] = torch.tensor([0.3, 0.1, 0.6]).double()
         return GroupPredictions(torch.arange(30), p, p.argmax(1))
 
     monkeypatch.setattr(answers_of_groups, "group_probabilities", pool)
