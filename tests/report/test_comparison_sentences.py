@@ -90,7 +90,7 @@ def test_a_verdict_names_method_direction_numbers_and_units() -> None:
 
 
 def test_examples_are_the_surest_after_correction() -> None:
-    """Of two further metrics the second is surer once p-values are corrected; of equals the larger is told."""
+    """Of two further metrics the second is surer once p-values are corrected; of equals the larger."""
     none = entry("answer_top1", VALUES, {"b": difference(0.05, 0.5), "c": difference(0.0, 0.9)})
     first = entry("ndcg", VALUES, {"b": difference(0.1, 0.001, 0.04)}, role="embeddings")
     second = entry("asi", VALUES, {"b": difference(0.2, 0.002, 0.03)}, role="embeddings")

@@ -16,7 +16,13 @@ from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate,
 from labeltree.report import render_report
 from labeltree.report.cross_validation import _questions as folds_questions
 from labeltree.report.pages.document import Table, Text
-from labeltree.report.pages.first_screen import group_word, promise_panel, promise_sentence, question_panels
+from labeltree.report.pages.first_screen import (
+    _rates,
+    group_word,
+    promise_panel,
+    promise_sentence,
+    question_panels,
+)
 from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -110,6 +116,21 @@ def test_few_cases_and_none_are_said(result: EvaluationResult) -> None:
     ]
     assert (panel.rates[0].value, panel.rates[0].interval) == ("–", "not defined here")
     assert panel.rates[1].few
+
+
+def test_twenty_cases_are_no_few() -> None:
+    """Of 20 positive 15 are found, of 30 others 24 cleared: 21 are called so and 29 not."""
+    scores = {f"open.decision_{key}": 0.5 for key in ("sensitivity", "specificity", "ppv", "npv")}
+    scores |= {"open.auroc": 0.75}
+
+    def rates(positive: int) -> list[tuple[str, bool]]:
+        numbers = [positive, 15, 30, 24, 0]
+        return [(rate.counts, rate.few) for rate in _rates("open", scores, {}, numbers, "image")]
+
+    assert rates(20) == [
+        ("15 of 20", False), ("24 of 30", False), ("15 of 21", False), ("24 of 29", False), ("", False),
+    ]  # fmt: skip
+    assert [few for _, few in rates(19)] == [True, False, False, False, True]
 
 
 def test_a_promise_stands_beside_what_came_of_it(result: EvaluationResult) -> None:
