@@ -9,11 +9,13 @@ import torch
 from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import (
     Classifiers,
+    MergedScores,
     PrototypeScores,
     classifiers_of_features,
     fit_classifiers,
 )
 from labeltree.decisions.extending import _choose, _choose_for_unseen, extend_classifiers
+from labeltree.decisions.prototypes_from_names import NamedClasses, NameEvidence
 from labeltree.decisions.searched_space import SearchedSpace
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -151,3 +153,54 @@ def test_where_the_own_one_has_no_scores_the_best_other_one_has_them() -> None:
     assert replace(fitted, chosen=by_f1).with_scores == "lda"
     assert replace(fitted, chosen=replace(chosen, accuracies={})).with_scores == "probe"
     assert replace(fitted, chosen=replace(chosen, name="lda")).with_scores == "lda"
+
+
+def test_new_samples_of_a_known_class_move_its_means_alone() -> None:
+    """Samples of y alone cannot teach a probe to tell it from the others: the old one goes on."""
+    data = table(new_held=False)
+    rows = torch.from_numpy(np.asarray(data.split) == "train").nonzero()[:, 0]
+    old = rows[torch.isin(data.nodes[rows], KNOWN)]
+    known = fit_classifiers(data, TREE, learned=old, held=old)
+    more = EmbeddingTable(
+        torch.full((2, 8), 3.0), KNOWN[[1, 1]], features=torch.ones(2, 8), geometry="euclidean"
+    )
+    added = KNOWN[[1]]
+    found = extend_classifiers(
+        known, more, TREE, learned=torch.arange(2), held=torch.arange(0), classes=KNOWN, added=added
+    )
+    expected = known.prototypes.prototypes.clone()
+    expected[1] = 3.0
+    assert torch.equal(found.prototypes.prototypes, expected)
+    assert torch.equal(found.prototypes.classes, KNOWN)
+    assert set(found.chosen.offered) == {"feature-means", "prototypes", "lda", "probe"}
+    assert torch.equal(found.probe.weight, known.probe.weight)
+
+
+def test_a_class_with_a_name_is_as_new_when_its_first_samples_come() -> None:
+    """Of three held-out samples two are of a class that had a name alone before."""
+    data = table(new_held=False)
+    rows = torch.from_numpy(np.asarray(data.split) == "train").nonzero()[:, 0]
+    old = rows[torch.isin(data.nodes[rows], KNOWN)]
+    known = fit_classifiers(data, TREE, learned=old, held=old)
+    added = KNOWN[[1]]
+    evidence = NameEvidence(1.0, torch.zeros(8).double(), 3)
+    named = NamedClasses(added, torch.zeros(1, 8).double(), evidence, unit=False)
+    held = torch.cat(
+        [(data.nodes == node).nonzero()[-count:, 0] for node, count in zip(KNOWN[:2], (1, 2), strict=True)]
+    )
+    shown = {"learned": rows, "held": held, "classes": KNOWN, "added": added}
+    assert extend_classifiers(known, data, TREE, named=named, **shown).chosen.new_class_samples == 2
+    assert extend_classifiers(known, data, TREE, **shown).chosen.new_class_samples == 0
+
+
+def test_classes_of_one_node_are_merged_at_the_temperature_of_their_classifier() -> None:
+    means = PrototypeScores(KNOWN[[0, 0, 1]], torch.eye(3).double(), "euclidean")
+    chosen = ChosenClassifier("prototypes", "auto", {"prototypes": 0.5}, 9)
+    fitted = {"prototypes": means, "feature-means": replace(means, scale=2.0)}
+    known = Classifiers(fitted, chosen, temperatures={"prototypes": 3.0})
+    for name, scale, temperature in (("prototypes", 1.0, 3.0), ("feature-means", 2.0, 1.0), (None, 1.0, 3.0)):
+        found = known.scores(name)
+        assert isinstance(found, MergedScores)
+        assert isinstance(found.scores, PrototypeScores)
+        assert (found.temperature, found.scores.scale) == (temperature, scale)
+        assert torch.equal(found.classes, KNOWN[:2])

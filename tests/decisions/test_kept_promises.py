@@ -32,6 +32,10 @@ def test_chance_of_test_and_calibration_samples_is_allowed_for() -> None:
     assert may_be_kept(0.9, 0.89, 0.905, 0), "the interval holds the promise"
     assert may_be_kept(0.9, 0.87, 0.88, 250)  # 1.96·√(0.09 / 252) = 0.037
     assert not may_be_kept(0.9, 0.87, 0.88, 1000)
+    assert may_be_kept(0.9, 0.705, math.nan, 7)  # 1.96·√(0.09 / 9) = 0.196
+    assert not may_be_kept(0.9, 0.703, math.nan, 7)
+    assert may_be_kept(0.9, 0.654, 0.804, 7)  # √(0.196² + 0.15²) = 0.2468
+    assert not may_be_kept(0.9, 0.652, 0.802, 7)
 
 
 def test_few_answers_or_groups_say_nothing() -> None:
@@ -50,6 +54,7 @@ def test_only_what_the_samples_support_is_called_kept() -> None:
     assert say_kept(False, 0.9, 0.95, 0.94) == "not kept"
     assert say_kept(True, 0.9, 0.956, 0.879) == "kept"
     assert say_kept(True, 0.9, 0.95, 0.8) == "kept"
+    assert say_kept(True, 0.9, 0.9, 0.85) == "kept", "as much as was promised"
     for share, low in ((0.919, 0.781), (0.909, 0.749), (0.95, 0.799), (0.899, 0.89), (0.95, math.nan)):
         assert say_kept(True, 0.9, share, low) == "not clearly below it"
     assert say_kept(True, 0.99, 1.0, 0.97) == "not clearly below it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from labeltree.decisions import ClassNodes, searched_space
 from labeltree.decisions.answers import answer_scores
 from labeltree.decisions.calibrators import Calibrator
-from labeltree.decisions.conformal import Promise, threshold, thresholds_by_category
+from labeltree.decisions.conformal import Promise, bars_of, share_of_groups, threshold, thresholds_by_category
 from labeltree.decisions.costs import read_costs
 from labeltree.decisions.rule import DecisionRule, Fitted, fit_rule, rule_from_dict, rule_to_dict
 from labeltree.decisions.searched_space import choose_space
@@ -97,6 +98,47 @@ def test_samples_for_the_probabilities_set_no_threshold() -> None:
     assert rule.counts["left out: no label"] == 0
 
 
+@pytest.mark.parametrize(("calibration", "soften"), [("none", 0), ("vector", 9)])
+def test_few_samples_for_the_probabilities_set_no_threshold_either(calibration: Any, soften: int) -> None:
+    """Nine of 39 are too few to fit by, or need not: all others set thresholds."""
+    labels = torch.tensor([X, Z, A] * 13)
+    scores = torch.randn(39, 3, generator=torch.Generator().manual_seed(1)).double()
+    rule = fit_rule(scores, labels, LEAVES, calibration=calibration, for_probabilities=torch.arange(39) < 9)
+    assert rule.counts == {
+        "calibration samples": 39,
+        "for the probabilities": soften,
+        "for the thresholds": 20,
+        "left out: no label": 0,
+        "left out of the thresholds: label too coarse": 10,
+    }
+    assert rule.fitted.labels.tolist() == [X, Z] * 10
+
+
+def test_how_many_samples_would_all_fit_the_probabilities() -> None:
+    """Of 200 three have no label, and one of the others decides about answers: it is drawn to fit."""
+    known = torch.arange(200) >= 3
+    fits = share_of_groups(known, None, 0.3, 0)
+    labels = torch.full((200,), A).masked_fill(~known, -1).index_fill(0, fits.nonzero()[0], X)
+    scores = torch.randn(200, 3, generator=torch.Generator().manual_seed(1)).double()
+    with pytest.raises(DataError, match=r"^of 197 calibration samples none would be left for thresholds"):
+        fit_rule(scores, labels, LEAVES, calibration="vector")
+
+
+def test_the_bar_of_a_step_is_that_of_all_that_it_leaves_out() -> None:
+    """A label a is left out by a step to x or y; b holds z alone, and nothing else of its own."""
+    bars = bars_of({A: 0.7, X: 0.2, Y: 0.3, Z: 0.4}, 0.9, 2, TREE)
+    assert bars[[0, A, X, Y, B, Z]].tolist() == [math.inf, 0.4, 0.7, 0.7, 0.7, -math.inf]
+    coarse = bars_of({A: 0.7}, 0.9, 1, TREE)  # b has no sample, and the threshold of the rest
+    assert coarse[[A, X, Y, B, Z]].tolist() == [0.9, 0.7, 0.7, 0.7, 0.9]
+
+
+def test_a_rule_on_paper_tells_neither_the_order_nor_the_numbers_of_groups() -> None:
+    first = rule_to_dict(rule_of([0.3, 0.1, 0.2, 0.1], [X, X, Z, X], [8, 5, 5, -1]))["fitted"]
+    assert first == {"scores": [0.1, 0.1, 0.2, 0.3], "labels": [X, X, Z, X], "groups": [-1, 0, 0, 1]}
+    again = rule_of([0.1, 0.2, 0.1, 0.3], [X, Z, X, X], [-1, 9, 9, 2])
+    assert rule_to_dict(again)["fitted"] == first
+
+
 def test_a_damaged_rule_is_refused() -> None:
     kept = rule_to_dict(rule_of([0.1, 0.2], [X, Z]))
     kept["calibrator"] = {"kind": "temperature", "temperatures": [1.5], "slopes": [], "offsets": []}
@@ -163,8 +205,8 @@ def test_features_rank_better_or_are_not_taken(monkeypatch: pytest.MonkeyPatch) 
     gains = [0.5, 0.6] * 6
     assert space(monkeypatch, gains, (0.2, 0.4)).name == "features"
     assert space(monkeypatch, gains, (0.4, 0.4)).name == "embeddings"
-    assert space(monkeypatch, gains, (float("nan"), 0.4)).name == "embeddings"
-    assert space(monkeypatch, gains, (0.2, float("nan"))).name == "embeddings"
+    assert space(monkeypatch, gains, (float("nan"), 0.4)).map_at_r == {}
+    assert space(monkeypatch, gains, (0.2, float("nan"))).map_at_r == {}
 
 
 def test_two_validation_samples_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

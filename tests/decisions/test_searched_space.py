@@ -72,6 +72,16 @@ def test_the_nearest_sample_alone_does_not_decide() -> None:
     assert space.name == "embeddings"
 
 
+def test_embeddings_are_searched_in_their_own_geometry() -> None:
+    """Classes that lie on one ray, which distances tell apart and angles do not; the features are noise."""
+    rows = torch.arange(120)
+    nodes = TREE.leaves[rows % 4]
+    ray = (1.0 + rows % 4)[:, None] * torch.ones(120, 2) + 0.01 * (rows // 4 % 3)[:, None]
+    noise = torch.randn(120, 4, generator=torch.Generator().manual_seed(0))
+    table = EmbeddingTable(embeddings=ray, features=noise, nodes=nodes, geometry="euclidean")
+    assert choose_space(table, TREE, learned=rows[:60], held=rows[60:]).hierarchical_f1["embeddings"] == 1.0
+
+
 def test_classes_that_training_lacks_rank_nothing() -> None:
     """The nearest sample has the right parent by features alone, and no sample the right class."""
     learned, held = torch.arange(0, 60), torch.arange(60, 120)

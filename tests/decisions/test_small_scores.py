@@ -1,11 +1,13 @@
 """Scores that hardly differ, such as distances to class means that lie close together."""
 
+import math
+
 import pytest
 import torch
 
 from labeltree.decisions import ClassNodes
 from labeltree.decisions.calibration_check import check_calibration, soften_few
-from labeltree.decisions.calibrators import fit_calibrator, smoothed_temperature
+from labeltree.decisions.calibrators import fit_calibrator, mean_label_loss, smoothed_temperature
 from labeltree.decisions.classifiers import PrototypeScores, classify, merging_temperature, remap_classes
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -94,3 +96,38 @@ def test_labels_that_leave_every_class_possible_or_none_change_no_temperature():
     assert one.tolist() == [True, True, False, False], "one class is left out by nothing but the root"
     two = ClassNodes(classes.nodes[:2], tree).narrows(torch.tensor([int(labels[0]), tree.find("p"), 0, -1]))
     assert two.tolist() == [True, False, False, False]
+
+
+def test_right_answers_are_certain_to_one_less_the_share_that_is_smoothed():
+    """Of two classes, n right labels are certain to 1 − 1/(n + 2), or to half of that more."""
+    classes = ClassNodes(TREE.leaves[:2], TREE)
+    labels = TREE.leaves[torch.arange(8) % 2]
+    scores = math.log(9) * torch.eye(2)[torch.arange(8) % 2].double()  # 0.9 to 0.1
+    found = fit_calibrator(scores, labels, classes, "temperature").temperatures[0]
+    assert found == pytest.approx(1, rel=1e-5)  # 1 − 1/10
+    three = smoothed_temperature(scores[:4], torch.cat([labels[:3], torch.tensor([-1])]), classes)
+    assert three == pytest.approx(1, rel=1e-5)  # 1 − 1/5 + 1/10
+
+
+def test_slopes_and_offsets_are_the_most_likely_with_their_prior():
+    """Nothing moves the mean loss and the squares of slopes less 1 and of offsets, over twice the samples."""
+    draw = torch.Generator().manual_seed(0)
+    classes = ClassNodes(TREE.leaves, TREE)
+    labels = TREE.leaves[torch.randint(0, 6, (60,), generator=draw)]
+    scores = torch.log_softmax(3 * torch.randn(60, 6, generator=draw).double(), 1)
+    found = fit_calibrator(scores, labels, classes, "vector")
+    given = torch.tensor([found.slopes, found.offsets], dtype=torch.float64).requires_grad_()
+    change = given - torch.tensor([[1.0], [0.0]])
+    loss = mean_label_loss(scores * given[0] + given[1], labels, classes) + change.square().sum() / 120
+    loss.backward()
+    assert given.grad.abs().max() < 1e-4
+    quick = fit_calibrator(scores, labels, classes, "vector", quick=True)
+    assert quick.slopes != found.slopes
+
+
+def test_classes_that_are_merged_again_keep_their_temperature():
+    scores = PrototypeScores(TREE.leaves[:3], torch.eye(3).double(), "euclidean")
+    merged = remap_classes(scores, TREE.leaves[[0, 1, 1]], 2.0)
+    again = remap_classes(merged, TREE.leaves[[4, 4]], 3.0)
+    assert (again.temperature, again.classes.tolist()) == (2.0, [int(TREE.leaves[4])])
+    assert again.columns.tolist() == [0, 0, 0]

@@ -14,6 +14,7 @@ from labeltree.evaluation.comparing.comparison import (
     MetricComparison,
     StratumComparison,
 )
+from labeltree.metrics.catalogue import metric_name
 from labeltree.report import comparison_words
 from labeltree.report.comparison_words import (
     comparison_verdict,
@@ -86,6 +87,18 @@ def test_a_verdict_names_method_direction_numbers_and_units() -> None:
         "b is not significantly different from a in the one metric that is compared; c is significantly "
         "worse than a in the one metric that is compared."
     )
+
+
+def test_examples_are_the_surest_after_correction() -> None:
+    """Of two further metrics the second is surer once p-values are corrected; of equals the larger."""
+    none = entry("answer_top1", VALUES, {"b": difference(0.05, 0.5), "c": difference(0.0, 0.9)})
+    first = entry("ndcg", VALUES, {"b": difference(0.1, 0.001, 0.04)}, role="embeddings")
+    second = entry("asi", VALUES, {"b": difference(0.2, 0.002, 0.03)}, role="embeddings")
+    larger = entry("h_ap", VALUES, {"b": difference(0.3, 0.002, 0.03)}, role="embeddings")
+    for metrics, name in (([none, first, second], "asi"), ([none, second, larger], "h_ap")):
+        said = [each for each in comparison_verdict(comparison(metrics)) if "for example" in each]
+        assert said == [said[0]]
+        assert said[0].startswith(f"b is better, for example, in {metric_name(name)} (+")
 
 
 def test_branches_are_told_the_largest_difference_first() -> None:

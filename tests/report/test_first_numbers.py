@@ -286,8 +286,15 @@ def test_an_answer_may_be_chance_up_to_the_confidence() -> None:
 
     assert [says(0.1, p) for p in (0.0499, 0.0501)] == ["better", "chance"]
     assert [says(-0.1, p, confidence=0.9) for p in (0.0999, 0.1001)] == ["worse", "chance"]
+    assert [says(0.1, p, confidence=0.75) for p in (0.25, 0.2501)] == ["better", "chance"]
     assert says(0.0, 0.001) == "chance"
     assert says(0.1, nan) == says(0.1, 0.001, low=nan) == "few"
+
+
+def test_an_interval_that_ends_at_0_does_not_exclude_it() -> None:
+    assert AnswerDifference(0.1, 0.0, 0.2, 0.03, 0.95).corrected == "p = 0.030"
+    assert AnswerDifference(-0.1, -0.2, 0.0, 0.03, 0.95).corrected == "p = 0.030"
+    assert AnswerDifference(0.1, 0.0, 0.2, 0.06, 0.95).corrected == ""
 
 
 def test_numbers_are_written_alike_everywhere() -> None:

@@ -16,7 +16,15 @@ from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate,
 from labeltree.report import render_report
 from labeltree.report.cross_validation import _questions as folds_questions
 from labeltree.report.pages.document import Table, Text
-from labeltree.report.pages.first_screen import group_word, promise_panel, promise_sentence, question_panels
+from labeltree.report.pages.first_screen import (
+    _rates,
+    _say_groups,
+    group_word,
+    promise_panel,
+    promise_sentence,
+    question_panels,
+    tested_sentence,
+)
 from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -112,6 +120,21 @@ def test_few_cases_and_none_are_said(result: EvaluationResult) -> None:
     assert panel.rates[1].few
 
 
+def test_twenty_cases_are_no_few() -> None:
+    """Of 20 positive 15 are found, of 30 others 24 cleared: 21 are called so and 29 not."""
+    scores = {f"open.decision_{key}": 0.5 for key in ("sensitivity", "specificity", "ppv", "npv")}
+    scores |= {"open.auroc": 0.75}
+
+    def rates(positive: int) -> list[tuple[str, bool]]:
+        numbers = [positive, 15, 30, 24, 0]
+        return [(rate.counts, rate.few) for rate in _rates("open", scores, {}, numbers, "image")]
+
+    assert rates(20) == [
+        ("15 of 20", False), ("24 of 30", False), ("15 of 21", False), ("24 of 29", False), ("", False),
+    ]  # fmt: skip
+    assert [few for _, few in rates(19)] == [True, False, False, False, True]
+
+
 def test_a_promise_stands_beside_what_came_of_it(result: EvaluationResult) -> None:
     panel = promise_panel(result, "images")
     assert panel is not None
@@ -155,6 +178,10 @@ def test_a_broken_promise_is_flagged_where_it_is_broken(result: EvaluationResult
     assert panel.rest == (
         "Of 9 values: 3 not kept, 3 not clearly below it and 3 too few to tell; all are under By attribute."
     )
+    six = replace(result, methods={result.name: replace(main, by_attribute=several[:6])})
+    panel = promise_panel(six, "images")
+    assert panel is not None
+    assert (len(panel.parts), panel.rest) == (6, ""), "as many are named one by one"
 
 
 def test_few_calibration_samples_may_miss_a_promise_by_chance(result: EvaluationResult) -> None:
@@ -205,6 +232,7 @@ def test_coverage_of_answers_that_name_nothing(result: EvaluationResult) -> None
     many = said(0.96, 0.9, 0.2, 0.0)
     assert "But 20.0 % of them name nothing, as no class and no branch was sure enough; 0.0 % of" in many
     assert "sure enough; 0.0 % of them name the right class itself. Of 36 groups" in many
+    assert "But 20.0 % of them name nothing" in said(0.96, 0.9, 0.2)
     assert "name" not in said(0.96, 0.9, 0.199)
     assert " promised. But only 9.9 % of them name the right class itself. Of" in said(0.96, 0.9, 0.1, 0.099)
     assert "name" not in said(0.96, 0.9, 0.1, 0.1)
@@ -283,3 +311,26 @@ def test_folds_pool_a_question_case_by_case(table: EmbeddingTable, taxonomy: Tax
 def test_groups_are_called_as_their_column(column: str | None, word: str) -> None:
     assert group_word({"table": {"group_column": column}}) == word
     assert group_word(None, column) == word
+
+
+def test_groups_are_counted_unless_each_sample_is_one() -> None:
+    def said(groups: list[int], word: str = "group") -> list[str]:
+        return _say_groups(torch.tensor(groups), word)
+
+    assert said([0, 1, -1]) == said([-1, -1]) == []
+    assert said([0, 0, -1, 3]) == ["2 groups and 1 without one"]
+    assert said([0, 1, -1], "patient") == ["2 patients and 1 without one"]
+    assert said([4, 4, 5], "patient") == ["2 patients"]
+
+
+def test_searches_are_told_where_they_start_from_more_samples_than_are_tested(
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    rows = torch.arange(5)
+
+    def said(searched: int | None) -> str:
+        among = None if searched is None else torch.arange(searched)
+        return tested_sentence(result, table, rows, taxonomy, "image", "patient", alone=False, searched=among)
+
+    assert said(None) == said(5) == said(4) == "Tested on 5 images of 5 patients."
+    assert said(7) == "Tested on 5 images of 5 patients. Searches start from 7 images of 6 patients."

@@ -96,6 +96,9 @@ def test_a_notebook_shows_the_first_answers_and_counts_the_rest() -> None:
     assert "… 2 more searches" in html
     assert html.count("… 2 more<") == 4, "ten results of twelve"
     assert ("s9" in html, "s10" in html) == (True, False)
+    assert [html.count(f">{place / 8:.4f}<") for place in (0, 1, 9, 10)] == [4, 4, 4, 0]
+    whole = searched([Answer("q", "text", hits(count)) for count in (1, 9, 10)])._repr_html_()
+    assert " more" not in whole
     assert repr(found).endswith("\n… 2 more searches")
     assert "more searches" not in repr(replace(found, answers=answers[:5]))
     assert "more searches" not in replace(found, answers=answers[:5])._repr_html_()

@@ -98,12 +98,14 @@ def test_the_first_number_says_how_many_samples_are_known(tmp_path: Path) -> Non
 
 
 def test_samples_that_were_seen_before_are_counted_apart() -> None:
-    assert other_data._seen_before(0, 0) == say_seen_since(0) == []
-    before, since = other_data._seen_before(3, 7)
+    """Of twelve samples three are of training; of nine that were seen since, two are of training, too."""
+    row = np.arange(12)
+    assert other_data._seen_before(row < 0, row < 0) == say_seen_since(0) == []
+    before, since = other_data._seen_before(row < 3, (row > 0) & (row < 10))
     assert before.startswith(
         "3 of these samples are also among the training or validation samples of the run: "
     )
-    assert [since] == say_seen_since(7) == other_data._seen_before(0, 7)
+    assert [since] == say_seen_since(7) == other_data._seen_before(row < 0, row < 7)
     assert since.startswith("7 of these samples are among those that the run was calibrated or extended with")
 
 

@@ -161,6 +161,12 @@ def test_a_flat_taxonomy_has_no_branch_to_stay_in() -> None:
     assert said[1] == "6 of 10 mistakes are shirt ↔ dress."
 
 
+def test_a_pair_that_is_all_mistakes_says_where_they_stay_and_no_answer_is_no_class() -> None:
+    assert evaluation_verdict(answered({"shirt": ["dress"] * 6}))[1] == "6 of 6 mistakes are shirt ↔ dress."
+    said = evaluation_verdict(answered({"shirt": ["/"] * 6 + ["dress"]}))[1]
+    assert said == "6 of 7 mistakes are in the wrong main branch."
+
+
 def test_shares_of_mistakes_are_not_rounded_to_all_or_none() -> None:
     """What is not all is not 100 %."""
     near = {"shirt": ["dress"] * 300, "boot": ["shirt"]}

@@ -118,9 +118,8 @@ def fit_group_rule(
     known = labels >= 0
     conflicted = torch.zeros_like(known)
     conflicted[known] = in_conflict(labels[known], groups[known], classes.taxonomy)
-    left_out = len(torch.unique(groups[conflicted]))
-    named = groups[conflicted & (groups >= 0)]
-    kept = ~conflicted & ~torch.isin(groups, named)
+    left_out = torch.unique(groups[conflicted])  # a sample without a group contradicts nothing
+    kept = ~torch.isin(groups, left_out)
     probabilities, groups = probabilities[kept], groups[kept]
     outer = None if within is None else _unit_of_group(within[kept], groups)
     if not len(groups):
@@ -152,14 +151,14 @@ def fit_group_rule(
         seed=seed,
         for_probabilities=apart,
     )
-    return GroupRule(best, rule, accuracies, int(chooses.sum()), left_out)
+    return GroupRule(best, rule, accuracies, int(chooses.sum()), len(left_out))
 
 
 def _unit_of_group(within: Tensor, groups: Tensor) -> Tensor:
     """The larger unit (g,) of each group, in the order of `group_probabilities`."""
     alone = (groups < 0).nonzero()[:, 0]
     named, place = torch.unique(groups[groups >= 0], return_inverse=True)
-    units = torch.full((len(named),), -1).index_put_((place,), within[groups >= 0])
+    units = within.new_empty(len(named)).index_put_((place,), within[groups >= 0])
     return torch.cat([units, within[alone]])
 
 

@@ -134,7 +134,7 @@ def expected_calibration_error(confidence: Tensor, correct: Tensor, bins: int = 
         nothing = torch.zeros(0, dtype=torch.float64)
         return Reliability(nothing, nothing, torch.zeros(0, dtype=torch.int64))
     first = torch.searchsorted(sorted_confidence, sorted_confidence)
-    _, inverse, count = torch.unique(first * min(bins, n) // n, return_inverse=True, return_counts=True)
+    _, inverse, count = torch.unique(first * bins // n, return_inverse=True, return_counts=True)
     sums = torch.zeros(2, len(count), dtype=torch.float64)
     sums[0].index_add_(0, inverse, sorted_confidence)
     sums[1].index_add_(0, inverse, correct[order].double())
@@ -178,7 +178,7 @@ def calibration_by_depth(
     shared = shared_depth(told_apart, tree)
     calibrations = []
     for depth, paths in enumerate(tree.paths.unbind(1), start=1):
-        truth = torch.where(labels >= 0, paths[labels.clamp(min=0)], -1)
+        truth = paths[labels.clamp(min=0)]  # of the root, as of a missing label, -1
         decided = truth >= 0
         nodes = torch.unique(paths[paths >= 0])
         if depth <= shared or not bool(decided.any()):

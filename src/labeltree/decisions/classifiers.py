@@ -251,7 +251,7 @@ def classifier_from(
         tensors["classes"],
         tensors["prototypes"],
         "sphere" if of_features else geometry,
-        -1.0 if of_features else curvature,
+        curvature,
         of_features,
     )
     return means if scale is None else replace(means, scale=float(scale))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data.held_out_sizes import FEWEST_FOR_DRIFT
-from labeltree.decisions.conformal import group_codes
+from labeltree.decisions.conformal import count_groups, group_codes
 from labeltree.decisions.novelty import FALSE_ALARMS, Reference
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
@@ -143,7 +143,7 @@ class DriftRule:
         """
         if self.held.groups is not None and (batch.groups is None or batch.only_copies):
             return NO_GROUPS
-        sizes = [len(_one_of_each(each, self.seed)) for each in (batch, self.held)]
+        sizes = [count_groups(each.groups, len(each)) for each in (batch, self.held)]
         if min(sizes) < FEWEST_FOR_DRIFT:
             which = "samples" if sizes[0] < FEWEST_FOR_DRIFT else "held-out samples"
             return f"{min(sizes)} {which} (or groups of them) are too few; a test takes {FEWEST_FOR_DRIFT}"

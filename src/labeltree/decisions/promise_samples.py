@@ -150,4 +150,4 @@ def are_unpromised(labels: Tensor, unpromised: Tensor, taxonomy: Taxonomy) -> Te
         unpromised: `(k,)` nodes of these classes.
         taxonomy: Taxonomy of the nodes.
     """
-    return (labels >= 0) & torch.isin(taxonomy.ancestors[labels.clamp(min=0)], unpromised).any(1)
+    return torch.isin(taxonomy.ancestors[labels.clamp(min=0)], unpromised).any(1)

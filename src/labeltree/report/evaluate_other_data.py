@@ -124,7 +124,7 @@ def _open_case(
             *filter(None, [lacks_groups(source, run, "intervals are too narrow")]),
             *(f"{note[0].upper()}{note[1:]}." for note in copied),
             *_drifted(open_decider(here), theirs.rows(~seen)),
-            *_seen_before(int(taught.sum()), int((later & ~taught).sum())),
+            *_seen_before(taught, later),
             *_shared_groups(known, theirs.rows(~seen)),
             *_say_promise(result, decider, theirs, seen),
         ]
@@ -401,17 +401,17 @@ def _say_known(
     return said
 
 
-def _seen_before(taught: int, later: int) -> list[str]:
+def _seen_before(taught: np.ndarray[Any, Any], later: np.ndarray[Any, Any]) -> list[str]:
     """A note if samples are among those that the run was trained on, or later calibrated or extended with.
 
     Args:
-        taught: Number of samples of training or validation, see `seen_in_training`.
-        later: Number of the others that are not new, see `seen_since_training`.
+        taught: See `_say_known`.
+        later: See there; samples that are both are those of training.
     """
-    said = []
-    if taught:
+    said, count = [], int(taught.sum())
+    if count:
         said.append(
-            f"{taught} of these samples {'is' if taught == 1 else 'are'} also among the training or "
+            f"{count} of these samples {'is' if count == 1 else 'are'} also among the training or "
             "validation samples of the run: numbers on them are too good. Leave them out."
         )
-    return [*said, *say_seen_since(later)]
+    return [*said, *say_seen_since(int((later & ~taught).sum()))]

@@ -41,7 +41,7 @@ def steps_after_run(run: TrainedRun, options: EvaluateOptions, held: int | None)
     folder = typed(place)
     source, taxonomy = run.source, run.taxonomy
     steps = [suspects_step(folder)]
-    coarse = int(((source.nodes < 0) | ~taxonomy.is_leaf[source.nodes.clamp(min=0)]).sum())
+    coarse = int((~taxonomy.is_leaf[source.nodes.clamp(min=0)]).sum())
     if coarse:
         purpose = f"which of {coarse:,} samples without a finest label to label first"
         if coarse == 1:
