@@ -137,8 +137,8 @@ def test_what_is_said_of_samples_with_labels(asked: dict[str, Any]) -> None:
         "three, too",
     ]
     assert told["rests_on"].splitlines() == [
-        "Coverage is calibrated on 40 samples of 10 groups of 'their.csv'. Nothing is promised for 'b', which "
-        "was added later and has no calibration sample.",
+        "Coverage is calibrated on 40 samples of 10 groups of 'their.csv'. Nothing is promised for 'b', "
+        "which was added later and has no calibration sample.",
         COVERED,
     ]
     assert told["asked"] == "coverage 0.9, conformal; unknown 0.25 (cannot be told)"
