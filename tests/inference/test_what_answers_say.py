@@ -15,7 +15,7 @@ from labeltree.decisions import Promise
 from labeltree.decisions.answers import Answers
 from labeltree.inference.answers.answered import Answered
 from labeltree.inference.answers.format_answers import answer_cells, answer_rows, skipped_row
-from labeltree.inference.coverage import Coverage, PartCoverage, measure_coverage
+from labeltree.inference.coverage import Coverage, PartCoverage, count_called_unknown, measure_coverage
 from labeltree.inference.predict import _say_conflicts, _table_by_unit, _unit_names
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -178,6 +178,46 @@ def test_samples_of_later_classes_count_apart() -> None:
     alone = measured(answers, table_of([TOY] * 10), later=[True] * 10)
     assert alone.later is None
     assert alone.whole.later
+
+
+def test_values_of_one_sample_or_group_alone() -> None:
+    """Four sites of a sample each are shown, unless a row is what several samples are answered by."""
+    sites = ["a", "b", "c", "d"]
+    plain = measured([TOY] * 4, table_of([TOY] * 4, site=sites))
+    assert ([part.name[-1] for part in plain.parts], plain.of_one_each) == (sites, ())
+    samples = table_of([TOY] * 8, site=sites * 2)
+    units = measure_coverage(
+        torch.full((4,), TOY), table_of([TOY] * 4, site=sites), torch.ones(4).bool(), TREE, Promise(0.9), 33,
+        unit="lesion", samples=samples,
+    )  # fmt: skip
+    assert units is not None
+    assert (units.parts, units.of_one_each) == ((), ("site",))
+    once = table_of([TOY] * 6, [0, 0, 1, 1, 2, 2], site=["a", "a", "", "", "", ""])
+    found = measured([TOY] * 6, once)
+    assert [part.name for part in found.parts] == ["site = a", "site = (missing)"], "one value tells no group"
+    assert found.of_one_each == ()
+
+
+def test_numbers_within_patients_are_told_by_their_samples() -> None:
+    """Lesions 1 and 2 of four patients, of two samples each; a row for each lesion has no patient."""
+    lesions = [str(1 + number % 4 // 2) for number in range(16)]
+    samples = table_of([TOY] * 16, [number // 4 for number in range(16)], lesion=lesions)
+    rows = table_of([TOY] * 8, lesion=lesions[::2])
+    found = measure_coverage(
+        torch.full((8,), TOY), rows, torch.ones(8).bool(), TREE, Promise(0.9), 33, unit="eye", samples=samples
+    )
+    assert found is not None
+    assert (found.within_groups, found.parts, found.of_one_each) == (("lesion",), (), ())
+
+
+def test_the_interval_is_of_the_samples_of_known_classes() -> None:
+    """The first twenty have no label and are unknown; of the forty others four are called so."""
+    unknown = torch.isin(torch.arange(60), torch.tensor([*range(20), 22, 33, 44, 55]))
+    labels = torch.tensor([-1] * 20 + [TOY] * 40)
+    found = count_called_unknown(unknown, labels, TREE.leaves, TREE, 0.05, 77)
+    assert found is not None
+    assert (found.called, found.samples) == (4, 40)
+    assert found.low < 0.1 < found.high < 0.3
 
 
 def answers_of(nodes: list[int], cut: list[bool], unknown: list[bool] | None = None) -> Answers:

@@ -335,7 +335,8 @@ def remap_classes(scores: ClassScores, nodes: Tensor | None = None, temperature:
     Args:
         scores: The classifier.
         nodes: `(K,)` the node of each class; None: those that it has.
-        temperature: See `merging_temperature`; it matters only where classes are merged.
+        temperature: See `merging_temperature`; it matters only where classes are merged. Those that were
+            merged before keep the one of then.
 
     Example:
         >>> means = PrototypeScores(torch.tensor([1, 2, 3]), torch.eye(3).double(), "euclidean")

@@ -142,15 +142,11 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
     scorers: dict[ClassifierKind, ClassScores] = {}
     for name in offered:
         single = known.scores(name)
-        # classes that were merged before keep the temperature of then
-        merged = isinstance(single, MergedScores)
-        temperature = 1.0 if merged else merging_temperature(single, validation, base.taxonomy)
+        temperature = merging_temperature(single, validation, base.taxonomy)
         scorers[name] = remap_classes(single, change.places[single.classes], temperature)
     held = replace(held, nodes=change.to_new(held.nodes))
     validation = held.rows(torch.from_numpy(np.asarray(held.split) == "val"))
-    finest = validation.rows(
-        finest_labels(validation.nodes, run.taxonomy)[validation.nodes.clamp(min=0)] & (validation.nodes > 0)
-    )
+    finest = validation.rows(finest_labels(validation.nodes, run.taxonomy)[validation.nodes.clamp(min=0)])
     answers, losses = answer_held_out(scorers, finest, run.taxonomy)
     chosen = choose_classifier(answers, finest.nodes, run.taxonomy, asked or known.chosen.asked, losses)
     chosen = replace(chosen, space=known.chosen.space)

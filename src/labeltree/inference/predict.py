@@ -391,7 +391,7 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str, unit: str) -> An
         taught = set(units[task.seen].tolist())
         seen = torch.tensor([next(alone) if group < 0 else group in taught for group in groups.tolist()])
         judged = chosen.rule.classes.judges(labels) & ~seen
-        contradictory = torch.isin(groups, units[conflicted & (units >= 0)])
+        contradictory = torch.isin(groups, units[conflicted])
         if bool(conflicted.any()):
             many = len(torch.unique(units[conflicted]))
             contradiction = (

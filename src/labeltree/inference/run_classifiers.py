@@ -216,7 +216,7 @@ def _learn(
         repeated, labels = table.one_label_a_row(torch.arange(len(table)))
         table, several = replace(table.rows(repeated), nodes=labels, label_sets=None), several[repeated]
     taxonomy, nodes = run.taxonomy, table.nodes
-    finest = finest_labels(nodes, taxonomy)[nodes.clamp(min=0)] & (nodes > 0)
+    finest = finest_labels(nodes, taxonomy)[nodes.clamp(min=0)]
     split = table.split
     rows = {
         name: (finest if split is None else finest & torch.from_numpy(split == name)).nonzero()[:, 0]
