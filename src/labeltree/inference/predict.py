@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -420,9 +420,7 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str, unit: str) -> An
     partly, lost = _count_unreadable(task, per, names, groups, units)
     if partly:
         some_of = say_count(len(partly), unit)
-        incomplete = (
-            f"{some_of} answered without pictures that cannot be read; the column 'unreadable' counts them"
-        )
+        incomplete = f"{some_of} answered without what cannot be read; 'unreadable' says how many that are"
         said = said | {"warning": _lines(said["warning"], incomplete)}
     return Answered(
         [*names, *(name for name, _ in lost)],
