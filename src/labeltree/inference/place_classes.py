@@ -44,7 +44,8 @@ def path_in_tree(
     A path begins at depth 1 of the taxonomy, or below `under`. If it is not there, and the label is the name
     or a further name of one node, such as an id or a synonym, it is that node; below `under` only a further
     name is. If its first name is not there, but names one node elsewhere in the tree, it begins at that node.
-    Names that differ from those of nodes in case and blanks alone are theirs. One name that is not there at all goes `beside` the nodes that are retired, if these have one parent.
+    Names that differ from those of nodes in case and blanks alone are theirs. One name that is not there at
+    all goes `beside` the nodes that are retired, if these have one parent.
 
     Args:
         label: Names of the label, coarse to fine.

@@ -205,6 +205,13 @@ class ProjectOptions(Options):
             "fewest nodes, others are dropped"
         ),
     ] = "odir"
+    dropped: Annotated[
+        Path | None,
+        Option(
+            "write a table of the nodes that had several parents: the parent kept, and those dropped",
+            metavar="FILE.csv",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
