@@ -530,7 +530,7 @@ def _rows(name: str, method: MethodResult) -> Iterator[NumberRow]:
     for metric in _answer_metrics(method, answering):
         ends = method.answer_interval(metric)
         yield NumberRow(name, ANSWERS, role, metric, None, method.answer_score(metric), *ends)
-    yield from _by_depth(name, method, ANSWERS, answering)
+    yield from _depth_rows(name, method, ANSWERS, answering)
     for role, scores in method.scores.items():
         if role == ANSWERS:
             continue  # those of the answers above
@@ -540,7 +540,7 @@ def _rows(name: str, method: MethodResult) -> Iterator[NumberRow]:
             yield NumberRow(name, protocol, role, metric, _depth_of(metric), value, *ends)
     for classifier in method.by_depth:
         if PREFIX.get(classifier) != PREFIX["each-fold"]:
-            yield from _by_depth(name, method, classifier, classifier)
+            yield from _depth_rows(name, method, classifier, classifier)
     for protocol, done in method.protocols.items():
         for metric, value in done.scores.items():
             ends = done.intervals.get(metric, _NO_ENDS)
@@ -552,7 +552,7 @@ def _rows(name: str, method: MethodResult) -> Iterator[NumberRow]:
                 yield NumberRow(name, protocol, "", f"{metric}_at_depth_{depth}", depth, value, *ends)
 
 
-def _by_depth(name: str, method: MethodResult, protocol: str, classifier: str) -> Iterator[NumberRow]:
+def _depth_rows(name: str, method: MethodResult, protocol: str, classifier: str) -> Iterator[NumberRow]:
     """The accuracy of a classifier at each depth."""
     intervals = method.depth_intervals.get(classifier, [])
     for depth, value in enumerate(method.by_depth.get(classifier, []), 1):

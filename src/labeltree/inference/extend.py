@@ -416,7 +416,7 @@ def _has_new_class(
     new = torch.zeros(source.taxonomy.num_nodes, dtype=torch.bool)
     silent = torch.zeros_like(new)
     for label in torch.unique(source.nodes[seen & (source.nodes > 0)]).tolist():
-        path = _on_this_version(source.taxonomy.path(label), mapping)
+        path = _read_label(source.taxonomy.path(label), mapping)
         place = path_in_tree(path, taxonomy, options.under, options.retire)
         node = taxonomy.follow(place.path)
         new[label] = node is None
@@ -448,7 +448,7 @@ def _placed(
     mapping = _mapping(before.run, options)
     placed = []
     for node in torch.unique(source.nodes[source.nodes > 0]).tolist():
-        label = _on_this_version(source.taxonomy.path(node), mapping)
+        label = _read_label(source.taxonomy.path(node), mapping)
         by_path = path_in_tree(label, taxonomy, options.under, options.retire if by_label else ())
         if by_label or taxonomy.follow(by_path.path) is not None:
             placed.append(by_path)
@@ -466,7 +466,7 @@ def _mapping(run: TrainedRun, options: ExtendOptions) -> TaxonomyMapping | None:
     return VersionChange.from_file(options.mapping, None, run.taxonomy).mapping
 
 
-def _on_this_version(label: tuple[str, ...], mapping: TaxonomyMapping | None) -> tuple[str, ...]:
+def _read_label(label: tuple[str, ...], mapping: TaxonomyMapping | None) -> tuple[str, ...]:
     """The path of a label of the older version in the run's; that of a split class is the node above."""
     if mapping is None or mapping.new.follow(label) is not None:
         return label

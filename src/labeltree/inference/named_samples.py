@@ -35,7 +35,7 @@ from labeltree.data.object_stores import local_copy
 from labeltree.data.source import have_digest, printable
 from labeltree.data.table_columns import settings_of_another
 from labeltree.data.vectors.mapped_vectors import VectorStore
-from labeltree.errors import DataError, LabeltreeError, TaxonomyError, UnknownLabelError
+from labeltree.errors import DataError, LabeltreeError, TaxonomyError, find_unknown, say_how_to_list
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.reference import kept_digests
 from labeltree.preprocessing import Preprocessing
@@ -484,9 +484,10 @@ def open_other(
     except TaxonomyError as error:
         if unlabelled or own_labels:
             raise
+        listed = say_how_to_list(error, run.folder.home.path, spec)
         if not judged:
-            raise TaxonomyError(f"{error}; {_OTHER_LABELS}") from error
-        source = _without_unknown_labels(opened, no_labels, taxonomy, error)
+            raise TaxonomyError(f"{error}{listed}; {_OTHER_LABELS}") from error
+        source = _without_unknown_labels(opened, no_labels, taxonomy, error, listed)
     for note in source.notes:
         if note.endswith(CONTESTED):
             _log.warning("%s: %s", spec, note)
@@ -515,12 +516,14 @@ def _without_unknown_labels(
     missing: Sequence[str] | str | None,
     taxonomy: Taxonomy,
     error: TaxonomyError,
+    listed: str = "",
 ) -> Source:
-    """The samples, where names that the taxonomy lacks are missing labels; the error if most are."""
-    refusal = TaxonomyError(f"{error}; {_OTHER_LABELS}")
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, UnknownLabelError):
-        cause = cause.__cause__
+    """The samples, where names that the taxonomy lacks are missing labels; the error if most are.
+
+    The end of a sentence, `listed`, says how to list all of them.
+    """
+    refusal = TaxonomyError(f"{error}{listed}; {_OTHER_LABELS}")
+    cause = find_unknown(error)
     if cause is None:
         raise refusal from error
     lacks = list(dict.fromkeys(_first_unknown(path, taxonomy) for path in cause.paths))
@@ -540,17 +543,18 @@ def _without_unknown_labels(
         return source
     if lost > int((source.nodes >= 0).sum()):
         raise refusal from error
-    listed = []
+    shown = []
     for name, count in counts.items():
         near = near_names(name, taxonomy.names[1:])
         many = f" of {count:,}" if count > 1 else ""
-        listed.append(f"'{name}'{many}" + (f" (did you mean '{near[0]}'?)" if near else ""))
-    more = [f"{len(listed) - _SHOWN} more"] if len(listed) > _SHOWN else []
+        shown.append(f"'{name}'{many}" + (f" (did you mean '{near[0]}'?)" if near else ""))
+    more = [f"{len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
     _log.warning(
-        "the taxonomy lacks the label of %s: %s. %s with the class above, if it is given, or as unlabelled",
+        "the taxonomy lacks the label of %s: %s. %s with the class above, if it is given, or as unlabelled%s",
         say_count(lost, "sample", "samples"),
-        say_list([*listed[:_SHOWN], *more]),
+        say_list([*shown[:_SHOWN], *more]),
         "It counts" if lost == 1 else "They count",
+        listed if more else "",
     )
     return source
 
