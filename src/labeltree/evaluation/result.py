@@ -539,7 +539,7 @@ def _rows(name: str, method: MethodResult) -> Iterator[NumberRow]:
             ends = method.intervals.get(role, {}).get(key, _NO_ENDS)
             yield NumberRow(name, protocol, role, metric, _depth_of(metric), value, *ends)
     for classifier in method.by_depth:
-        if PREFIX.get(classifier) != PREFIX["each-fold"]:
+        if classifier != "each-fold":
             yield from _depth_rows(name, method, classifier, classifier)
     for protocol, done in method.protocols.items():
         for metric, value in done.scores.items():
