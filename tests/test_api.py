@@ -101,10 +101,20 @@ def test_a_notebook_shows_answers_and_numbers(
     assert "<b>" not in shown
     result = EvaluationResult.load(runs["first"] / "metrics.json")
     numbers = result.to_pandas()
-    (top1,) = numbers.query("method == 'hwc' and role == 'features' and metric == 'top1'").itertuples()
+    (top1,) = numbers.query("method == 'hwc' and protocol == 'probe' and metric == 'top1'").itertuples()
     assert top1.value == result.main.score("top1")
     assert (top1.low, top1.high) == result.main.interval("top1")
-    assert set(numbers["protocol"]) == {"", "knn"}
+    classifiers = set(result.main.by_depth)
+    assert set(numbers["protocol"]) == {"answers", "retrieval", "structure", "knn", *classifiers}
+    for method, answers in numbers.query("protocol == 'answers'").groupby("method"):
+        each, by_name = result.methods[method], answers.set_index("metric")["value"]
+        assert by_name["top1"] == each.answer_score("top1"), "as the headline has it"
+        assert by_name["hierarchical_f1"] == each.answer_score("hierarchical_f1")
+        deep = answers.dropna(subset="depth")
+        assert deep["value"].tolist() == each.answer_by_depth
+        assert deep["depth"].tolist() == list(range(1, len(deep) + 1))
+    assert not numbers.duplicated(["method", "protocol", "role", "metric"]).any()
+    assert numbers.query("metric.str.contains('at_depth')")["depth"].notna().all()
     done = Evaluated(result, "", runs["first"] / "metrics.json", runs["first"] / "report.html")
     assert done.to_pandas().equals(numbers)
     assert done._repr_html_().endswith(result._repr_html_())

@@ -17,6 +17,8 @@ __all__ = [
     "UnknownLabelError",
     "WriteError",
     "check_place",
+    "find_unknown",
+    "say_how_to_list",
     "say_to_write",
     "typed",
 ]
@@ -40,6 +42,21 @@ class UnknownLabelError(TaxonomyError):
     def __init__(self, sentence: str, paths: Iterable[tuple[str, ...]]) -> None:
         super().__init__(sentence)
         self.paths = tuple(paths)
+
+
+def find_unknown(error: BaseException | None) -> UnknownLabelError | None:
+    """The error on unknown labels that led to an error; None if it has another cause."""
+    while error is not None and not isinstance(error, UnknownLabelError):
+        error = error.__cause__
+    return error
+
+
+def say_how_to_list(error: BaseException, taxonomy: object, data: object) -> str:
+    """The end of a sentence on unknown labels of which it names a few: the command that lists all."""
+    unknown = find_unknown(error)
+    if unknown is None or all(path[-1] in str(error) for path in unknown.paths if path):
+        return ""
+    return f"; 'labeltree taxonomy review {typed(taxonomy)} --data {typed(data)}' lists all of these labels"
 
 
 class DataError(LabeltreeError, ValueError):

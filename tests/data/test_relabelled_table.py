@@ -253,3 +253,31 @@ def test_an_id_of_a_merged_class_becomes_that_of_the_class_that_stays(tmp_path: 
     assert (done.changed, done.kept) == (2, 3)
     labels = [line.partition(",")[2] for line in (tmp_path / "new.csv").read_text().splitlines()[1:]]
     assert labels == ["X:0401", "X:0401", "X:0404", "atopy", "eczema"]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+@pytest.mark.parametrize("texts", [False, True])
+def test_what_is_to_decide_is_no_sample(tmp_path: Path, suffix: str, texts: bool) -> None:
+    """Beside vectors, as beside texts under an unusual name, the long sentences to decide are not read."""
+    old = Taxonomy.from_paths(["animals/birds/finch", "animals/birds/crow"])
+    parts = [f"animals/birds/finch of the island number {n} and its coast" for n in range(6)]
+    new = Taxonomy.from_paths([*parts, "animals/birds/crow"])
+    changed = TaxonomyMapping.load(_splits(tmp_path, parts), old=old, new=new)
+    rows = pd.DataFrame({"label": ["animals/birds/finch"] * 8})
+    if texts:
+        rows["habitat story"] = [f"it lives on the island {n} near the {n} old trees" for n in range(8)]
+    else:
+        rows = rows.assign(**{f"v{k}": [float(n * k % 5) for n in range(8)] for k in range(3)})
+    path, out = tmp_path / f"table{suffix}", tmp_path / f"new{suffix}"
+    rows.to_parquet(path) if suffix == ".parquet" else rows.to_csv(path, index=False)
+    done = relabel_table(path, out, changed)
+    assert done.undecided == {"split": 8}
+    source = lt.data.open_source(out)
+    assert len(source) == 8
+    assert source.columns == lt.data.open_source(path).columns
+
+
+def _splits(folder: Path, parts: list[str]) -> Path:
+    path = folder / "changes.yaml"
+    path.write_text(f"labeltree mapping: 1\nchanges:\n- {{split: animals/birds/finch, to: {parts}}}\n")
+    return path

@@ -9,6 +9,7 @@ from labeltree.decisions import ClassNodes
 from labeltree.decisions.calibration_check import check_calibration, soften_few
 from labeltree.decisions.calibrators import fit_calibrator, mean_label_loss, smoothed_temperature
 from labeltree.decisions.classifiers import PrototypeScores, classify, merging_temperature, remap_classes
+from labeltree.decisions.rule import fit_rule
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -131,3 +132,51 @@ def test_classes_that_are_merged_again_keep_their_temperature():
     again = remap_classes(merged, TREE.leaves[[4, 4]], 3.0)
     assert (again.temperature, again.classes.tolist()) == (2.0, [int(TREE.leaves[4])])
     assert again.columns.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale"),
+    [*(("temperature", scale) for scale in (1e-6, 1.0, 1e6)), ("depth", 1e-6), ("depth", 1.0)],
+)
+def test_temperatures_follow_the_size_of_scores(kind, scale):
+    """No limit is met by scores that tell the classes apart, however small or large they are."""
+    draw = torch.Generator().manual_seed(0)
+    classes = ClassNodes(TREE.leaves, TREE)
+    places = torch.arange(300) % 6
+    scores = torch.randn(300, 6, generator=draw).double() + 1.5 * torch.eye(6)[places]
+    usual = fit_calibrator(scores, TREE.leaves[places], classes, "temperature")
+    fitted = fit_calibrator(scale * scores, TREE.leaves[places], classes, kind)
+    assert fitted.uninformative == ()
+    assert max(fitted.temperatures) > 0.3 * scale * usual.temperatures[0]
+    if kind == "temperature":
+        assert fitted.temperatures[0] == pytest.approx(scale * usual.temperatures[0], rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["temperature", "depth", "vector"])
+@pytest.mark.parametrize("count", [12, 240])
+def test_scores_without_information_are_no_calibration_that_works(kind, count):
+    """The highest score is of a wrong class: a temperature goes to its limit, and slopes go below 0."""
+    draw = torch.Generator().manual_seed(0)
+    classes = ClassNodes(TREE.leaves, TREE)
+    places = torch.randperm(count, generator=draw) % 6
+    scores = torch.randn(count, 6, generator=draw).double() - 4 * torch.eye(6)[places]
+    rule = fit_rule(scores, TREE.leaves[places], classes, calibration=kind)
+    check = rule.check
+    assert check.uninformative
+    assert "is applied" not in check.sentence
+    assert (
+        f"carry no information on these {check.samples} labelled calibration samples" in check.sentence
+        or (kind == "depth" and "carry no information at depth" in check.sentence)
+    )
+    assert check.to_dict()["warning"] == check.sentence, "what predict and info say"
+
+
+def test_the_depth_without_information_is_named():
+    draw = torch.Generator().manual_seed(0)
+    classes = ClassNodes(TREE.leaves, TREE)
+    places = torch.arange(240) % 6
+    scores = 3.0 * (places[:, None] // 3 == torch.arange(6) // 3) + torch.randn(240, 6, generator=draw)
+    scores[torch.arange(240), places] -= 2
+    check = fit_rule(scores.double(), TREE.leaves[places], classes, calibration="depth").check
+    assert check.uninformative == (2,)
+    assert f"carry no information at depth 2 on these {check.samples} labelled" in check.sentence

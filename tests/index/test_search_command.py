@@ -321,3 +321,25 @@ def test_files_of_vectors_of_an_index_without_a_run(
         assert name in said
         assert f"holds vectors of 3 numbers, and the index '{index.where}' vectors of 2; give" in said
         assert "or make an index of these: 'labeltree index FILE --out FOLDER'" in said
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"within": "plant"}, {"not_within": "animal"}, {"where": {"split": "test"}}, {"diverse": 1}]
+)
+def test_what_was_searched_does_not_label_the_query(
+    index: Index, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, object]
+) -> None:
+    """A picture of a dog that is searched among plants is no plant: all samples of the index vote."""
+    embedded = (np.array([at(19)], np.float32), {})
+    monkeypatch.setattr(queries, "_embedded", lambda *_: embedded)
+    (answer,) = run_queries(index, [Query("image", "a.jpg")], k=2, **chosen)  # type: ignore[arg-type]
+    assert (answer.label, answer.label_from) == (CAT, "index")
+    assert answer.hits is not None
+    assert len(answer.hits) == 2
+    assert "(likely, from the nearest of the whole index: ✓ = the same)" in results_text([answer], TREE)
+    row = next(csv.DictReader(io.StringIO(results_text([answer], TREE, "csv"))))
+    assert (row["query_label"], row["query_label_from"]) == ("animal/mammal/cat", "index")
+    (known,) = run_queries(index, [Query("image", "a.jpg")], k=2, label="bird", **chosen)  # type: ignore[arg-type]
+    assert (known.label, known.label_from) == (BIRD, "query")
+    (whole,) = run_queries(index, [Query("image", "a.jpg")], k=2, where={})
+    assert whole.label_from == "results"

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 import labeltree as lt
+from labeltree.cli.main import main
 from labeltree.errors import TaxonomyError
 
 LABELS = ("animal/mammal/dog", "animal/mammal/cat", "animal/fish/trout", "plant/tree/oak")
@@ -109,3 +110,29 @@ def test_folders_name_all_that_are_lacking(tmp_path: Path, caplog: pytest.LogCap
     names = [found.taxonomy.path_name(node) for node in found.labels.tolist()]
     assert names == ["animal/dog"] * 3 + ["animal"] * 3 + ["plant"] * 3 + ["plant/oak"] * 3
     assert "the label of 6 samples: 'gnu' of 3 and 'elm' of 3" in caplog.text
+
+
+def test_the_command_that_lists_all_of_them_is_named(
+    run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the note of an evaluation, and by the error of training, which show a few."""
+    rows = _draw(80, 2)
+    rows.loc[:8, "label"] = [f"mineral {n}" for n in range(9)]
+    rows.to_csv(tmp_path / "new.csv", index=False)
+    with caplog.at_level(logging.WARNING):
+        lt.predict(run, data=tmp_path / "new.csv", labelled=True)
+    command = "labeltree taxonomy review {} --data " + str(tmp_path / "new.csv")
+    assert "and 4 more. They count" in caplog.text
+    assert f"; '{command.format(run)}' lists all of these labels" in caplog.text
+    lt.load(run).taxonomy.save(tmp_path / "tree.txt")
+    with pytest.raises(TaxonomyError, match="and 6 more; 'labeltree taxonomy review") as told:
+        lt.train(
+            tmp_path / "new.csv", taxonomy=tmp_path / "tree.txt", out=tmp_path / "run", progress_bar=False
+        )
+    assert command.format(tmp_path / "tree.txt") in str(told.value)
+    for place in (run, tmp_path / "tree.txt"):
+        capsys.readouterr()
+        assert main(["taxonomy", "review", str(place), "--data", str(tmp_path / "new.csv")]) == 0
+        said = capsys.readouterr().out
+        assert "that the taxonomy lacks: 9, of 9 samples" in said
+        assert all(f"  mineral {n} (1)" in said for n in range(9))

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 def test_unreadable_samples_are_listed_where_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     unread = {0: ("a", "broken"), 3: ("d", "empty"), 4: ("e", "no image"), 7: ("h", "gone")}
-    source = SimpleNamespace(unread=unread, instances=torch.tensor([1, 2, 5, 6]))
+    source = SimpleNamespace(unread=unread, unread_units={}, instances=torch.tensor([1, 2, 5, 6]))
     monkeypatch.setattr(named_samples, "list_names", lambda _: list("bcfg"))
     found = named_samples.name_samples(source)  # type: ignore[arg-type]
     assert found.names == list("abcdefgh")

@@ -319,3 +319,38 @@ def test_what_does_not_count_is_said_by_reason_and_by_the_name_of_the_column(tmp
     assert "of 7 Falls have answers" in answers.coverage.text()
     assert "Herd: numbers within Falls, not shown" in answers.coverage.text()
     assert "age: each value is of one Fall alone, not shown" in answers.coverage.text()
+
+
+@pytest.mark.parametrize("per", ["eye", "group"])
+def test_unreadable_pictures_belong_to_their_group(
+    home: Path, tmp_path: Path, per: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which the table names; a group without any readable picture has one row, which says so."""
+    lines = (home / "new.csv").read_text().splitlines()[:10]  # three patients, 0, 0, 1 each
+    for place in (2, 5, 6, 7, 8, 9):
+        broken = tmp_path / f"broken{place}.png"
+        broken.write_bytes(b"no picture")
+        lines[place] = ",".join([str(broken), *lines[place].split(",")[1:]])
+    lines[9] = "," + lines[9].split(",", 1)[1]  # names no file
+    (tmp_path / "new.csv").write_text("\n".join(lines))
+    done = lt.load(home / "run").predict(data=tmp_path / "new.csv", per=per, coverage=0.7)
+    rows = {row["sample"]: (row["unreadable"], row["problem"]) for row in done}
+    if per == "group":
+        assert list(rows) == ["new0", "new1", "new2"]
+        assert rows["new0"] == ("1 of 3 pictures unreadable", None)
+        assert rows["new1"] == ("2 of 3 pictures unreadable", None)
+        assert rows["new2"][1].startswith("3 of 3 pictures unreadable, such as '")
+        assert "broken7.png': " in rows["new2"][1]
+    else:
+        assert list(rows) == [f"new{patient}/{eye}" for patient in range(3) for eye in (0, 1)]
+        assert rows["new0/0"] == ("1 of 2 pictures unreadable", None)
+        assert rows["new0/1"] == (None, None)
+        assert rows["new2/1"][1].startswith("1 of 1 picture unreadable, such as ")
+    counted = [count for count, _ in rows.values()]
+    assert done.to_pandas()["unreadable"].notna().tolist() == [count is not None for count in counted]
+    words = ["predict", str(home / "run"), "--data", str(tmp_path / "new.csv"), "--per", per]
+    (tmp_path / "some.csv").write_text("\n".join(lines[:4]))
+    assert main([*words[:3], str(tmp_path / "some.csv"), *words[4:], "--coverage", "0.7"]) == 1
+    said = capsys.readouterr()
+    assert f"; 1 of {3 if per == 'group' else 2} pictures unreadable" in said.out
+    assert "answered without what cannot be read" in said.err

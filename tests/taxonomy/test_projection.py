@@ -1,5 +1,6 @@
 """DAG to tree by both rules, each against an independent reading of its rule."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 from slow_graphs import Graph, graphs
 from slow_trees import Rows, trees
 
-from labeltree.taxonomy import Taxonomy, TaxonomyDAG
+from labeltree.cli.main import main
+from labeltree.taxonomy import Taxonomy, TaxonomyDAG, load_taxonomy
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +37,7 @@ def odir_slowly(slow: Graph, counts: list[int]) -> dict[int, int]:
             tied = [parent for parent in above if slow.depth(parent) == nearest]
             weight = {parent: sum(counts[below] for below in slow.descendants(parent)) for parent in tied}
             tied = [parent for parent in tied if weight[parent] == max(weight.values())]
-            parents[node] = sorted(tied, key=lambda parent: (slow.names[parent], parent))[0]
+            parents[node] = min(tied)
     return parents
 
 
@@ -147,3 +149,42 @@ def test_the_tree_is_of_the_same_release() -> None:
     edges = [("a", "r"), ("b", "r"), ("c", "a"), ("c", "b")]
     dag = TaxonomyDAG.from_edges(edges).with_release("2026-01")
     assert [dag.project(rule)[0].release for rule in ("odir", "yolo9000")] == ["2026-01"] * 2
+
+
+@pytest.mark.parametrize("rule", ["odir", "yolo9000"])
+def test_a_new_name_changes_no_parent(rule: str) -> None:
+    for first, second in (("a", "b"), ("b", "a")):
+        edges = [(first, "r"), (second, "r"), ("x", first), ("x", second)]
+        tree, _ = TaxonomyDAG.from_edges(edges).project(rule)  # type: ignore[arg-type]
+        assert tree.path(tree.find("x")) == (first, "x"), "in the order of the file"
+
+
+def test_a_tie_goes_to_the_first_id(tmp_path: Path) -> None:
+    """Also where the next release lists its terms in another order, under other names."""
+    terms = [("X:3", "cell", ["X:1", "X:2"]), ("X:2", "a part", ["X:0"]), ("X:1", "b part", ["X:0"])]
+    for turn in (1, -1):
+        text = "format-version: 1.2\n\n[Term]\nid: X:0\nname: root\n"
+        for number, name, above in terms[::turn]:
+            text += f"\n[Term]\nid: {number}\nname: {name}\n" + "".join(f"is_a: {p}\n" for p in above)
+        (tmp_path / "x.obo").write_text(text)
+        dag = load_taxonomy(tmp_path / "x.obo")
+        assert isinstance(dag, TaxonomyDAG)
+        tree, _ = dag.project()
+        assert tree.path_name(tree.find("cell")) == "b part/cell"
+
+
+def test_the_command_says_which_parents_were_dropped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out, table = tmp_path / "dag.csv", tmp_path / "tree.csv", tmp_path / "dropped.csv"
+    file.write_text("child,parent\nr,\nb,r\na,r\nx,a\nx,b\ny,a\nz,b\nz,y\n")
+    assert main(["taxonomy", "project", str(file), "--out", str(out), "--dropped", str(table)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "2 nodes had several parents and kept the one nearest the root (rule odir), and of equally near ones "
+        f"(1 node) the first by id, else in the file; 2 other parents were dropped: see {table}"
+    )
+    assert table.read_text().splitlines() == ["node,kept,dropped", "x,b,a", "z,b,a/y"]
+    assert main(["taxonomy", "project", str(file), "--out", str(out), "--rule", "yolo9000"]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert "path that adds the fewest nodes (rule yolo9000); " in said
+    assert said.endswith("dropped: --dropped FILE.csv lists them")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -205,11 +205,13 @@ class ReviewedTaxonomy:
         taxonomy: The tree.
         review: Likely duplicates and names that mean nothing.
         samples: The number of samples at or below each node, if there are samples.
+        unknown: The labels of the data that the taxonomy lacks → their samples.
     """
 
     taxonomy: Taxonomy
     review: Review
     samples: list[int] | None
+    unknown: dict[str, int] = field(default_factory=dict)
 
 
 @takes(ReviewOptions)
@@ -243,7 +245,7 @@ def review_taxonomy(options: ReviewOptions) -> ReviewedTaxonomy:
     guesses = [finding.guess for finding in reviewed.findings]
     if options.out is not None and guesses:
         write_mapping(options.out, tree, tree, (), guesses)
-    return ReviewedTaxonomy(tree, reviewed, samples)
+    return ReviewedTaxonomy(tree, reviewed, samples, {} if touched is None else touched.elsewhere)
 
 
 def _table_labels(
@@ -410,7 +412,11 @@ class Touched:
         labels = nodes[nodes >= 0]
         places = match_labels(taxonomy, old).nodes[labels]
         self._old, self.samples = old, len(nodes)
-        self.elsewhere: list[str] = [taxonomy.path_name(n) for n in torch.unique(labels[places < 0]).tolist()]
+        lost, counts = torch.unique(labels[places < 0], return_counts=True)
+        self.elsewhere: dict[str, int] = {
+            taxonomy.path_name(node): count
+            for node, count in zip(lost.tolist(), counts.tolist(), strict=True)
+        }
         self.unmatched = int((places < 0).sum())
         self._own: Tensor = torch.bincount(places[places >= 0], minlength=old.num_nodes)
         self._before = torch.cat([torch.zeros(1, dtype=torch.int64), self._own.cumsum(0)])
@@ -469,7 +475,7 @@ class Touched:
 
         text = f"{self.all_of(changes):,} of {self.samples:,} samples touched"
         if self.unmatched:
-            text += f"; {self.unmatched:,} have labels that OLD has not: {some(self.elsewhere, 3)}"
+            text += f"; {self.unmatched:,} have labels that OLD has not: {some(list(self.elsewhere), 3)}"
         return text
 
 

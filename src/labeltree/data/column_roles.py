@@ -7,13 +7,24 @@ from collections.abc import Collection, Mapping, Sequence
 from labeltree.data.table_columns import DataTable
 from labeltree.taxonomy.ranks import term_of
 
-__all__ = ["NO_COLUMN", "UNNAMED_ROLES", "find_role", "list_columns", "named_columns", "note_usual_columns"]
+__all__ = [
+    "NO_COLUMN",
+    "TO_DECIDE",
+    "UNNAMED_ROLES",
+    "find_role",
+    "list_columns",
+    "named_columns",
+    "note_usual_columns",
+]
 
 NO_COLUMN = "none"
 """As `group_column`, `split_column` or `id_column`: no column, not even that of the usual name."""
 
-UNNAMED_ROLES = ("group", "split")
-"""The names of columns that are taken for groups and for splits where no column is named for these."""
+TO_DECIDE = "to decide"
+"""The column in which `labeltree taxonomy apply --data` writes what a person has to decide."""
+
+UNNAMED_ROLES = ("group", "split", TO_DECIDE)
+"""The names of columns that are taken for groups, for splits and for no sample where none is named for it."""
 
 _SAID = {
     "group_column": "rows with equal '{}' are one group, which no split divides",

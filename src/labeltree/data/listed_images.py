@@ -141,7 +141,12 @@ def open_listed(
         int(everything.instances[row]): (printable(listed[place]), opened.failures[place])
         for row, place in zip(lost, rows[lost].tolist(), strict=True)
     }
-    everything = dataclasses.replace(everything, notes=(*everything.notes, said), unread=unread)
+    everything = dataclasses.replace(
+        everything,
+        notes=(*everything.notes, said),
+        unread=unread,
+        unread_units=everything.units_by_id(lost),
+    )
     return everything.subset(torch.isin(rows, readable).nonzero()[:, 0])
 
 

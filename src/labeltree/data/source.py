@@ -138,6 +138,7 @@ class Source:
             rows of a table; else samples by number, in the order of the data set.
         unread: Samples of the whole data set that were left out because they cannot be read: the id that
             each would have → its name (file, or row) and the reason.
+        unread_units: Of these, by the same ids, the name of the group, empty without one, and the attributes.
         aspect_taxonomies: Taxonomies of the A aspects, further labels of the same samples (for MLCL).
         aspects: Labels of the aspects `(n, A)` int64, nodes of the aspect's taxonomy, -1 where missing;
             None if there are no aspects.
@@ -175,6 +176,7 @@ class Source:
     digests: Array | None = None
     label_sets: Tensor | None = None
     unread: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    unread_units: Mapping[int, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
     look: ImageLook | None = None
     vectors: VectorStore | None = None
     table_rows: TableRows | None = None
@@ -411,6 +413,17 @@ class Source:
             ratings=None if self.ratings is None else self.ratings[index],
             label_sets=None if self.label_sets is None else self.label_sets[index],
         )
+
+    def units_by_id(self, indices: Tensor | Sequence[int]) -> dict[int, tuple[str, dict[str, str]]]:
+        """The name of the group, empty without one, and the attributes of the samples `indices`, by id."""
+        names, kept = self.group_names, self.attributes.items()
+        return {
+            int(self.instances[row]): (
+                "" if names is None else str(names[row]),
+                {name: str(values[row]) for name, values in kept},
+            )
+            for row in torch.as_tensor(indices, dtype=torch.int64).tolist()
+        }
 
     @property
     def read_labels(self) -> LabelReader:

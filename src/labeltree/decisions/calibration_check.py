@@ -15,6 +15,7 @@ from labeltree.decisions.calibrators import (
     Calibration,
     Calibrator,
     fit_calibrator,
+    fit_smoothed,
     mean_label_loss,
     smoothed_temperature,
 )
@@ -55,6 +56,7 @@ class CalibrationCheck:
         guessing: Log loss of guessing by how often each label occurs among these samples.
         softened: The temperature that softens the probabilities of few samples, which also give the
             thresholds; NaN if there is none.
+        uninformative: Depths at which the scores say nothing of the labels, see `Calibrator`; 0 for all.
     """
 
     asked: Calibration
@@ -66,6 +68,7 @@ class CalibrationCheck:
     loss_after: float = math.nan
     guessing: float = math.nan
     softened: float = math.nan
+    uninformative: tuple[int, ...] = ()
 
     @property
     def errors(self) -> tuple[float, float]:
@@ -77,6 +80,8 @@ class CalibrationCheck:
         """One sentence: whether the calibration is applied, and why."""
         if self.asked == "none":
             return "Probabilities are those of the classifier as they are: no calibration was asked for."
+        if self.uninformative:
+            return self._no_information()
         what = f"calibration by {_WORDS[self.asked]}"
         if not self.before and self.samples >= LEAST_SAMPLES and math.isnan(self.loss_before):
             return (
@@ -116,14 +121,44 @@ class CalibrationCheck:
 
     @property
     def warning(self) -> str:
-        """A sentence if the probabilities are hardly better than guessing by the frequency of labels."""
-        loss = self.loss_after if self.applied else self.loss_before
-        if self.samples < _FEWEST_TO_WARN or not loss > _HARDLY * self.guessing:  # or unknown
+        """A sentence if the scores say nothing, or probabilities hardly more than the frequency of labels."""
+        if self.samples < _FEWEST_TO_WARN:
+            return ""
+        if self.uninformative:
+            return self._no_information()
+        guess = self._near_guessing()
+        if not guess:
             return ""
         return (
-            f"The classifier's probabilities are {'worse' if loss > self.guessing else 'hardly better'} than "
-            f"guessing by how often each class occurs (log loss {loss:.3g}, guessing {self.guessing:.3g}): "
+            f"The classifier's probabilities are {guess}: "
             "most answers will be coarse; try another one (--classifier), or label more samples."
+        )
+
+    def _near_guessing(self) -> str:
+        """How the log loss compares with that of guessing; empty if it is clearly lower, or unknown."""
+        loss = self.loss_after if self.applied else self.loss_before
+        if not loss > _HARDLY * self.guessing:
+            return ""
+        return (
+            f"{'worse' if loss > self.guessing else 'hardly better'} than guessing by how often each class "
+            f"occurs (log loss {loss:.3g}, guessing {self.guessing:.3g})"
+        )
+
+    def _no_information(self) -> str:
+        """That the calibration is at its limit, on how many samples, and what follows."""
+        many = say_count(self.samples, "labelled calibration sample")
+        these = f"{'this' if self.samples == 1 else 'these'} {many}"
+        if self.asked == "vector" and math.isnan(self.softened):
+            why = "no class gets likelier where its score is higher"
+        else:
+            why = "the temperature that fits best is the largest that is tried, which makes all classes alike"
+        at = "" if 0 in self.uninformative else f" at depth {' and '.join(map(str, self.uninformative))}"
+        guess = self._near_guessing()
+        so = f"; the probabilities are {guess}" if guess else ""
+        return (
+            f"The classifier's scores carry no information{at} on {these}: {why}{so}. Most answers will be "
+            "coarse or withheld; check that these labels belong to these samples, try another classifier "
+            "(--classifier), or label more samples."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,6 +175,7 @@ class CalibrationCheck:
             "log_loss_after": self.loss_after,
             "log_loss_of_guessing": self.guessing,
             "sentence": self.sentence,
+            **({"uninformative_depths": list(self.uninformative)} if self.uninformative else {}),
             **({"warning": self.warning} if self.warning else {}),
         }
 
@@ -222,10 +258,11 @@ def soften_few(
     raw, nodes = torch.log_softmax(scores[decides].double(), 1), labels[decides]
     fold = torch.unique(codes, return_inverse=True)[1] % LEAST_SAMPLES
     losses = _losses(raw, _calibrate_others(raw, nodes, classes, fold, None), nodes, classes)
-    temperature = _softening(raw, nodes, classes)
+    fitted = fit_smoothed(raw, nodes, classes)
+    temperature = max((1.0, *fitted.temperatures))
     if temperature < 1.005:  # as it is shown, nothing is softened
         return Calibrator(), CalibrationCheck(kind, False, count, [], [], *losses)
-    check = CalibrationCheck(kind, True, count, [], [], *losses, temperature)
+    check = CalibrationCheck(kind, True, count, [], [], *losses, temperature, fitted.uninformative)
     return Calibrator("temperature", (temperature,)), check
 
 

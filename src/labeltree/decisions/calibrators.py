@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, get_args
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -23,12 +23,15 @@ __all__ = [
     "StepSoftmax",
     "best_temperature",
     "fit_calibrator",
+    "fit_smoothed",
     "mean_label_loss",
     "smoothed_temperature",
 ]
 
 _ROWS = 4096
 _LARGEST = math.log(1e3)  # of a temperature, and of its inverse
+_FEWEST_TO_JUDGE = 10  # samples at a depth; of fewer, chance makes the scores look worthless
+_AT_LIMIT = 1.001  # as near to a limit, a temperature is at it
 
 
 def mean_label_loss(scores: Tensor, labels: Tensor, classes: ClassNodes) -> Tensor:
@@ -81,6 +84,29 @@ def best_temperature(
         options={"xatol": tolerance},
     )
     return math.exp(float(minimum.x))
+
+
+class _BestTemperature(NamedTuple):
+    """A fitted temperature, and whether no larger one was tried, which makes all scores about alike."""
+
+    value: float
+    at_limit: bool
+
+
+def _best_for_spread(loss: Callable[[float], float], spread: float) -> _BestTemperature:
+    """The temperature with the least loss; below 1/1000 or above 1000 only of very small or large scores.
+
+    Args:
+        loss: Of a temperature.
+        spread: Root mean square deviation of the scores of a sample from their mean.
+    """
+    best, most = best_temperature(loss), _LARGEST
+    if best <= _AT_LIMIT * math.exp(-_LARGEST) and 0 < spread < 1:
+        best = best_temperature(loss, math.log(spread) - _LARGEST, -_LARGEST)
+    elif best * _AT_LIMIT >= math.exp(_LARGEST) and 1 < spread < math.inf:
+        most = math.log(spread) + _LARGEST
+        best = best_temperature(loss, _LARGEST, most)
+    return _BestTemperature(best, best * _AT_LIMIT >= math.exp(most))
 
 
 class StepSoftmax:
@@ -136,7 +162,7 @@ class StepSoftmax:
             scores += padded[:, column]  # -1 reads the zero
         return torch.log_softmax(scores, 1)
 
-    def fit(self, z: Tensor, labels: Tensor) -> list[float]:
+    def fit(self, z: Tensor, labels: Tensor) -> list[_BestTemperature]:
         """Fit the temperature of each depth (L+1,) to the steps on the paths of the labels.
 
         Args:
@@ -162,9 +188,9 @@ class StepSoftmax:
             temperatures.append(self._best_at(steps[decides], taken[decides]))
         return temperatures
 
-    def _best_at(self, steps: Tensor, taken: Tensor) -> float:
+    def _best_at(self, steps: Tensor, taken: Tensor) -> _BestTemperature:
         if not len(taken):
-            return 1.0
+            return _BestTemperature(1.0, at_limit=False)
         siblings = self.parent == self.parent[taken][:, None]
         likeliest = steps.masked_fill(~siblings, -torch.inf).argmax(1)
         smoothing = _smoothing(likeliest == taken)
@@ -177,7 +203,11 @@ class StepSoftmax:
                 return fit
             return (1 - smoothing) * fit + smoothing * _mean_loss_of_others(tempered, others)
 
-        return best_temperature(mean)
+        counts = siblings.sum(1, keepdim=True)
+        deviations = steps - steps.where(siblings, 0.0).sum(1, keepdim=True) / counts
+        spread = float((deviations.square().where(siblings, 0.0).sum() / counts.sum()).sqrt())
+        best = _best_for_spread(mean, spread)
+        return best if len(taken) >= _FEWEST_TO_JUDGE else best._replace(at_limit=False)
 
 
 def _smoothing(right: Tensor) -> float:
@@ -213,12 +243,15 @@ class Calibrator:
             so that the probability of a node remains the sum over its children.
         temperatures: One value for `temperature`; one per depth, coarse to fine, for `depth`.
         slopes, offsets: (C,) each, for `vector`.
+        uninformative: Depths at which the scores say nothing of the labels that it was fitted to, 0 for all
+            depths: the temperature is the largest that was tried, or no slope is above 0. Not stored.
     """
 
     kind: Calibration = "none"
     temperatures: tuple[float, ...] = ()
     slopes: tuple[float, ...] = ()
     offsets: tuple[float, ...] = ()
+    uninformative: tuple[int, ...] = field(default=(), compare=False)
 
     def __call__(self, scores: Tensor, classes: ClassNodes) -> Tensor:
         """Log-probabilities (n, C) float64 from scores (n, C); a constant added to a row changes nothing."""
@@ -266,14 +299,29 @@ def fit_calibrator(
     if kind == "vector":
         return _vector(z, nodes, classes, quick)
     if kind == "depth":
-        return Calibrator("depth", tuple(StepSoftmax(classes).fit(z, nodes)))
+        fits = StepSoftmax(classes).fit(z, nodes)
+        silent = tuple(depth for depth, fit in enumerate(fits, 1) if fit.at_limit)
+        return Calibrator("depth", tuple(fit.value for fit in fits), uninformative=silent)
     outside, place = _outside(nodes, classes)
     smoothing = _smoothing(~outside[place, z.argmax(1)])
     others = outside[place] if smoothing else None
-    return Calibrator("temperature", (_temperature(z, nodes, classes, smoothing, others),))
+    best = _temperature(z, nodes, classes, smoothing, others)
+    return Calibrator("temperature", (best.value,), uninformative=(0,) if best.at_limit else ())
 
 
 def smoothed_temperature(scores: Tensor, labels: Tensor, classes: ClassNodes) -> float:
+    """The temperature that few samples support, see `fit_smoothed`; 1 without a sample that says something.
+
+    Args:
+        scores: Class scores of shape (n, C), of samples that the classifier was not trained on.
+        labels: (n,) nodes, -1 where missing.
+        classes: Classes of the scores.
+    """
+    calibrator = fit_smoothed(scores, labels, classes)
+    return calibrator.temperatures[0] if calibrator.temperatures else 1.0
+
+
+def fit_smoothed(scores: Tensor, labels: Tensor, classes: ClassNodes) -> Calibrator:
     """The temperature that few samples support; the most likely one would be 0 if all are answered rightly.
 
     Of the n labels, each counts as 1 − 1/(n + 2), and the rest is spread over all classes (after Platt 1999,
@@ -285,20 +333,21 @@ def smoothed_temperature(scores: Tensor, labels: Tensor, classes: ClassNodes) ->
         classes: Classes of the scores.
 
     Returns:
-        The temperature; 1 without a sample whose label says something of its class (`ClassNodes.narrows`).
+        A temperature; none without a sample whose label says something of its class (`ClassNodes.narrows`).
     """
     usable = classes.narrows(labels)
     count = int(usable.sum())
     if not count:
-        return 1.0
+        return Calibrator()
     z = torch.log_softmax(scores.detach().double()[usable], 1)
-    return _temperature(z, labels[usable], classes, 1 / (count + 2))
+    best = _temperature(z, labels[usable], classes, 1 / (count + 2))
+    return Calibrator("temperature", (best.value,), uninformative=(0,) if best.at_limit else ())
 
 
 def _temperature(
     z: Tensor, nodes: Tensor, classes: ClassNodes, smoothing: float = 0.0, others: Tensor | None = None
-) -> float:
-    """The temperature with the least loss; of scores that hardly differ also one below 1/1000.
+) -> _BestTemperature:
+    """The temperature with the least loss, see `_best_for_spread`.
 
     With `smoothing` this part of every label counts as any of the `others`, or else as every class alike. The
     distances to class means hardly differ if the embeddings of all classes lie close together.
@@ -313,11 +362,7 @@ def _temperature(
         rest = -float(logs.mean()) if others is None else _mean_loss_of_others(logs, others)
         return (1 - smoothing) * fit + smoothing * rest
 
-    best = best_temperature(loss)
-    spread = float((z - z.mean(1, keepdim=True)).square().mean().sqrt())
-    if best > 1.001 * math.exp(-_LARGEST) or not 0 < spread < 1:
-        return best
-    return best_temperature(loss, math.log(spread) - _LARGEST, -_LARGEST)
+    return _best_for_spread(loss, float((z - z.mean(1, keepdim=True)).square().mean().sqrt()))
 
 
 def _vector(z: Tensor, nodes: Tensor, classes: ClassNodes, quick: bool) -> Calibrator:
@@ -342,4 +387,5 @@ def _vector(z: Tensor, nodes: Tensor, classes: ClassNodes, quick: bool) -> Calib
     start, steps = np.zeros(2 * count), 20 if quick else 200
     minimum = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": steps})
     slopes, offsets = minimum.x.reshape(2, count) * unit.numpy()
-    return Calibrator("vector", slopes=tuple((1 + slopes).tolist()), offsets=tuple(offsets.tolist()))
+    silent = (0,) if slopes.max() <= -1 else ()
+    return Calibrator("vector", (), tuple((1 + slopes).tolist()), tuple(offsets.tolist()), silent)

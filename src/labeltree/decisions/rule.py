@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, get_args
 
@@ -260,8 +260,11 @@ def fit_rule(
                 f"of {int(known.sum())} calibration samples none would be left for thresholds once a part "
                 "fits the probabilities; calibrate on more, or with calibration 'none'"
             )
-    applied: Calibration = calibration if check.applied else "none"
-    calibrator = softer if not check.before else fit_calibrator(scores[fits], labels[fits], classes, applied)
+    calibrator = softer
+    if check.before:
+        asked = fit_calibrator(scores[fits], labels[fits], classes, calibration)
+        check = replace(check, uninformative=asked.uninformative)
+        calibrator = asked if check.applied else Calibrator()
     rest = usable if shared else usable & ~fits
     paths = find_paths(calibrator(scores[rest], classes).exp(), classes, descent)
     counts = {

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import Classifiers
 from labeltree.errors import DataError
-from labeltree.evaluation.answer_columns import CLASSIFIER_ROLES, PREFIX
+from labeltree.evaluation.answer_columns import ANSWERS, CLASSIFIER_ROLES, PREFIX, is_of_answers
 from labeltree.evaluation.chosen_samples import Samples
 from labeltree.evaluation.error_tree import TreeErrors
 from labeltree.evaluation.json_numbers import Bounds, from_fields
@@ -35,6 +36,7 @@ __all__ = [
     "Bounds",
     "EvaluationResult",
     "MethodResult",
+    "NumberRow",
     "ProtocolResult",
     "aspect_means",
     "bracket_sentence",
@@ -51,6 +53,9 @@ _INTERVALS = ("intervals", "depth_intervals", "node_intervals", "curve_intervals
 NOT_MEASURED = "Not measured: "
 """Beginning of the only note in the result of a protocol that is not defined for the table."""
 _ROUNDING = 1e-9
+_STRUCTURE = ("parent_violations", "parent_order_accuracy", "pair_violations", "cpcc")
+_AT_DEPTH = re.compile(r"_at_depth_(\d+)$")
+_NO_ENDS = (math.nan, math.nan)
 _NAMED = ("scores", "by_depth", "by_node", "curves", "axes", *_INTERVALS)
 
 
@@ -345,6 +350,32 @@ class MethodResult:
         return next((self.scores[name][metric] for name in wanted if metric in self.scores[name]), math.nan)
 
 
+class NumberRow(NamedTuple):
+    """A number of an evaluation.
+
+    Attributes:
+        method: The method.
+        protocol: How it was measured: `answers`, of the classifier that answers; the name of a classifier,
+            such as `probe`; `retrieval`; `structure`, distances beside those on the tree; `aspects`; or a
+            further protocol by its name.
+        role: The representation that was read; empty for further protocols.
+        metric: Its name, without the classifier.
+        depth: The depth that it is of; None = of all.
+        value: The number.
+        low: The lower end of its confidence interval; NaN without one.
+        high: The upper end.
+    """
+
+    method: str
+    protocol: str
+    role: str
+    metric: str
+    depth: int | None
+    value: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True)
 class EvaluationResult:
     """The result of `labeltree.evaluation.evaluate`, saved as `metrics.json`.
@@ -398,25 +429,14 @@ class EvaluationResult:
         return replace(self, notes=notes, cautions=[*self.cautions, *cautions])
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each number: `method`, `protocol`, `role`, `metric`, `value`, and the interval's ends.
+        """A row for each number, see `NumberRow`; first those of the answers, as the headline has them.
 
-        `protocol` is empty for the numbers that every evaluation has; `low` and `high` are NaN without an
-        interval.
+        `depth` is missing where a number is of all depths; `low` and `high` are NaN without an interval.
         """
         import pandas as pd
 
-        rows = [
-            (name, "", role, metric, value, *method.intervals.get(role, {}).get(metric, (math.nan, math.nan)))
-            for name, method in self.methods.items()
-            for role, scores in method.scores.items()
-            for metric, value in scores.items()
-        ]
-        for name, method in self.methods.items():
-            for protocol, done in method.protocols.items():
-                for metric, value in done.scores.items():
-                    ends = done.intervals.get(metric, (math.nan, math.nan))
-                    rows.append((name, protocol, "", metric, value, *ends))
-        return pd.DataFrame(rows, columns=["method", "protocol", "role", "metric", "value", "low", "high"])
+        rows = pd.DataFrame(_list_numbers(self.methods), columns=list(NumberRow._fields))
+        return rows.astype({"depth": "Int64"})
 
     def __repr__(self) -> str:
         """The main numbers of each method, a line each; `to_pandas()` has all of them."""
@@ -497,6 +517,81 @@ class EvaluationResult:
         if not fits(result, cls) or result.name not in result.methods:
             raise DataError("the result of an evaluation is incomplete or damaged; evaluate again")
         return result
+
+
+def _list_numbers(methods: Mapping[str, MethodResult]) -> list[NumberRow]:
+    """A row for each number: of every method its answers, as the headline has them, then all others."""
+    return [row for name, method in methods.items() for row in _rows(name, method)]
+
+
+def _rows(name: str, method: MethodResult) -> Iterator[NumberRow]:
+    answering = method.classifier.name
+    role = _role_of(method, answering)
+    for metric in _answer_metrics(method, answering):
+        ends = method.answer_interval(metric)
+        yield NumberRow(name, ANSWERS, role, metric, None, method.answer_score(metric), *ends)
+    yield from _depth_rows(name, method, ANSWERS, answering)
+    for role, scores in method.scores.items():
+        if role == ANSWERS:
+            continue  # those of the answers above
+        for key, value in scores.items():
+            protocol, metric = _protocol_of(role, key)
+            ends = method.intervals.get(role, {}).get(key, _NO_ENDS)
+            yield NumberRow(name, protocol, role, metric, _depth_of(metric), value, *ends)
+    for classifier in method.by_depth:
+        if classifier != "each-fold":
+            yield from _depth_rows(name, method, classifier, classifier)
+    for protocol, done in method.protocols.items():
+        for metric, value in done.scores.items():
+            ends = done.intervals.get(metric, _NO_ENDS)
+            yield NumberRow(name, protocol, "", metric, _depth_of(metric), value, *ends)
+        for metric, values in done.by_depth.items():
+            given = done.depth_intervals.get(metric, [])
+            for depth, value in enumerate(values, 1):
+                ends = given[depth - 1] if depth <= len(given) else _NO_ENDS
+                yield NumberRow(name, protocol, "", f"{metric}_at_depth_{depth}", depth, value, *ends)
+
+
+def _depth_rows(name: str, method: MethodResult, protocol: str, classifier: str) -> Iterator[NumberRow]:
+    """The accuracy of a classifier at each depth."""
+    intervals = method.depth_intervals.get(classifier, [])
+    for depth, value in enumerate(method.by_depth.get(classifier, []), 1):
+        ends = intervals[depth - 1] if depth <= len(intervals) else _NO_ENDS
+        role = _role_of(method, classifier)
+        yield NumberRow(name, protocol, role, f"accuracy_at_depth_{depth}", depth, value, *ends)
+
+
+def _role_of(method: MethodResult, classifier: str) -> str:
+    """The role of a classifier's scores: that of those which have none of their own is the first."""
+    roles = {str(kind): role for kind, role in CLASSIFIER_ROLES.items()}
+    return roles.get(classifier, next(iter(method.scores), ""))
+
+
+def _answer_metrics(method: MethodResult, classifier: str) -> list[str]:
+    """The metrics of a classifier's answers, without its prefix."""
+    prefix = {str(kind): text for kind, text in PREFIX.items()}[classifier]
+    plain = [
+        key.removeprefix(prefix)
+        for key in method.scores.get(_role_of(method, classifier), {})
+        if key.startswith(prefix)
+    ]
+    return [metric for metric in plain if is_of_answers(metric)]
+
+
+def _protocol_of(role: str, key: str) -> tuple[str, str]:
+    """How a score was measured, and its name without the classifier."""
+    if role == "aspects":
+        return role, key
+    for classifier, prefix in PREFIX.items():
+        metric = key.removeprefix(prefix)
+        if key.startswith(prefix) and is_of_answers(metric):
+            return classifier, metric
+    return ("structure" if key in _STRUCTURE else "retrieval"), key
+
+
+def _depth_of(metric: str) -> int | None:
+    at = _AT_DEPTH.search(metric)
+    return None if at is None else int(at[1])
 
 
 def _number(value: float, low: float, high: float) -> str:

@@ -17,7 +17,7 @@ from labeltree.file_kinds import VECTOR_SUFFIXES, is_vector_file
 from labeltree.index.filters import Nodes, Where
 from labeltree.index.hits import Hits
 from labeltree.index.index import Index
-from labeltree.index.search_results import Answer, likely_label
+from labeltree.index.search_results import VOTERS, Answer, likely_label
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.versions.between_versions import VersionChange
 
@@ -28,6 +28,7 @@ __all__ = ["Query", "array_queries", "queries_in", "run_queries", "vector_querie
 
 Kind = Literal["image", "text", "vector", "embedding", "id", "node"]
 _EMBEDDED: tuple[Kind, ...] = ("image", "text", "vector", "embedding")
+_SELECTIONS = ("within", "not_within", "where", "diverse")  # of the samples that may be found
 _COLUMNS: dict[str, Kind] = {
     "image": "image",
     "path": "image",
@@ -267,9 +268,13 @@ def _answers(
         places = [place for place, query in enumerate(queries) if query.kind == kind]
         readable = [place for at, place in enumerate(places) if at not in problems]
         hits = index.search(vectors, **options) if readable else []
+        # what was asked for says nothing of the query: its label comes from all samples
+        selects = known < 0 and any(options[name] not in (None, {}) for name in _SELECTIONS)
+        whole = {"k": VOTERS, "exact": options["exact"]}
+        nearest = index.search(vectors, **whole) if readable and selects else [None] * len(hits)
         answers |= {
-            place: _answer(queries[place], view.of(one), known)
-            for place, one in zip(readable, hits, strict=True)
+            place: _answer(queries[place], view.of(one), known, None if all_of is None else view.of(all_of))
+            for place, one, all_of in zip(readable, hits, nearest, strict=True)
         }
         answers |= {places[at]: _unread(queries[places[at]], reason) for at, reason in problems.items()}
     of_ids = [place for place, query in enumerate(queries) if query.kind == "id"]
@@ -382,14 +387,22 @@ def _embedded(index: Index, kind: Kind, queries: list[Query]) -> _Embedded:
     return searched_vectors(table, index.settings.vectors).numpy(), named.skipped
 
 
-def _answer(query: Query, hits: Hits, label: int) -> Answer:
-    likely = likely_label(hits) if label < 0 and query.kind in _EMBEDDED else -1
+def _answer(query: Query, hits: Hits, label: int, nearest: Hits | None = None) -> Answer:
+    """The answer to a query; `nearest` are the samples nearest to it where the hits are of some alone."""
+    votes = hits if nearest is None else nearest
+    likely = likely_label(votes) if label < 0 and query.kind in _EMBEDDED else -1
     return Answer(
         query.value,
         "vector" if query.kind == "embedding" else query.kind,
         hits,
         label=label if label >= 0 else likely,
-        label_from="query" if label >= 0 else "results" if likely >= 0 else None,
+        label_from="query"
+        if label >= 0
+        else None
+        if likely < 0
+        else "results"
+        if nearest is None
+        else "index",
     )
 
 

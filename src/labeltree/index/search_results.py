@@ -15,9 +15,10 @@ from labeltree.index.hits import Hits
 from labeltree.options.choices import Format
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Answer", "Place", "likely_label", "place_of", "results_text"]
+__all__ = ["VOTERS", "Answer", "Place", "likely_label", "place_of", "results_text"]
 
-_VOTERS = 10
+VOTERS = 10
+"""Nearest samples that vote for the label of a query."""
 _WIDEST = 44
 
 
@@ -31,7 +32,8 @@ class Answer:
         hits: What was found, nearest first; None if the query cannot be read.
         label: Node that the places of the hits are relative to; -1 if there is none.
         label_from: Where that label comes from: `query` (its own, or a node that was asked for) or
-            `results` (see `likely_label`).
+            `results` (see `likely_label`); `index` where these are some of the samples alone, as with
+            `within`, and all samples of the index vote.
         problem: Why there are no hits.
     """
 
@@ -39,7 +41,15 @@ class Answer:
     kind: Literal["image", "text", "vector", "id", "node"]
     hits: Hits | None
     label: int = -1
-    label_from: Literal["query", "results"] | None = None
+    label_from: Literal["query", "results", "index"] | None = None
+
+    @property
+    def likely(self) -> str:
+        """That the label is only likely, and from what; empty if it is not."""
+        if self.label_from == "index":
+            return "likely, from the nearest of the whole index"
+        return "likely, from the results" if self.label_from == "results" else ""
+
     problem: str | None = None
 
 
@@ -85,7 +95,7 @@ def likely_label(hits: Hits) -> int:
     of the ten has a label.
     """
     votes: dict[int, float] = {}
-    for rank, node in enumerate(hits.nodes[:_VOTERS].tolist()):
+    for rank, node in enumerate(hits.nodes[:VOTERS].tolist()):
         if node >= 0:
             votes[node] = votes.get(node, 0.0) + 1.0 / (rank + 1)
     return max(votes, key=votes.__getitem__, default=-1)
@@ -152,10 +162,25 @@ def _csv(queries: Sequence[dict[str, Any]]) -> str:
     rows = []
     for query in queries:
         hits = query.pop("hits")
-        named = {"query": query["query"], "query_label": query["label"], "problem": query["problem"]}
+        named = {
+            "query": query["query"],
+            "query_label": query["label"],
+            "query_label_from": query["label_from"],
+            "problem": query["problem"],
+        }
         rows += [named | hit for hit in hits] if hits else [named]
     columns = dict.fromkeys(
-        ["query", "query_label", "rank", "id", "distance", "label", "meets_at", "steps_off"]
+        [
+            "query",
+            "query_label",
+            "query_label_from",
+            "rank",
+            "id",
+            "distance",
+            "label",
+            "meets_at",
+            "steps_off",
+        ]
     )
     for row in rows:
         columns |= dict.fromkeys(row)
@@ -172,7 +197,7 @@ def _table(answer: Answer, taxonomy: Taxonomy) -> str:
         return f"{_short(answer.query)}: no answer: {answer.problem}\n"
     label = ""
     if answer.label >= 0:
-        likely = " (likely, from the results: ✓ = the same)" if answer.label_from == "results" else ""
+        likely = f" ({answer.likely}: ✓ = the same)" if answer.likely else ""
         label = f"  {taxonomy.path_name(answer.label)}{likely}" if answer.kind != "node" else ""
     texts = answer.hits.rows.get("text", [None] * len(answer.hits))
     lines = [["", "distance", "off", "label", "id", "text" * any(texts), "split", "file"]]

@@ -23,7 +23,7 @@ from labeltree.data.stratified import make_folds
 from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS, ChosenClassifier, ClassifierKind
 from labeltree.decisions.classifiers import Classifiers, classify
 from labeltree.decisions.extending import extend_classifiers
-from labeltree.errors import DataError, RunError, typed
+from labeltree.errors import DataError, RunError, TaxonomyError, typed
 from labeltree.inference.by_name.named_classes import (
     check_reads_names,
     named_accuracy,
@@ -67,9 +67,10 @@ from labeltree.ridge.tree_ridge import TreeRidge
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.split_names import CALIB
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.taxonomy.naming import join_path, some
+from labeltree.taxonomy.versions.between_versions import VersionChange
 
 __all__ = [
     "HELD_FROM",
@@ -411,10 +412,12 @@ def _has_new_class(
     new again.
     """
     taxonomy = before.run.taxonomy
+    mapping = _mapping(before.run, options)
     new = torch.zeros(source.taxonomy.num_nodes, dtype=torch.bool)
     silent = torch.zeros_like(new)
     for label in torch.unique(source.nodes[seen & (source.nodes > 0)]).tolist():
-        place = path_in_tree(source.taxonomy.path(label), taxonomy, options.under, options.retire)
+        path = _read_label(source.taxonomy.path(label), mapping)
+        place = path_in_tree(path, taxonomy, options.under, options.retire)
         node = taxonomy.follow(place.path)
         new[label] = node is None
         below = [] if node is None else [node, *torch.as_tensor(taxonomy.descendants(node)).tolist()]
@@ -442,9 +445,10 @@ def _placed(
     """The place of every label of the samples, in the order of the nodes that occur."""
     assert table is not None
     taxonomy, by_label = before.run.taxonomy, options.place == "path"
+    mapping = _mapping(before.run, options)
     placed = []
     for node in torch.unique(source.nodes[source.nodes > 0]).tolist():
-        label = source.taxonomy.path(node)
+        label = _read_label(source.taxonomy.path(node), mapping)
         by_path = path_in_tree(label, taxonomy, options.under, options.retire if by_label else ())
         if by_label or taxonomy.follow(by_path.path) is not None:
             placed.append(by_path)
@@ -453,6 +457,32 @@ def _placed(
         probabilities = before.rule.probabilities(before.scores(rows))
         placed.append(nearest_parent(probabilities, before.rule.classes.nodes, taxonomy, by_path.path))
     return placed
+
+
+def _mapping(run: TrainedRun, options: ExtendOptions) -> TaxonomyMapping | None:
+    """What became of the taxonomy of the labels in the run's; None if they are of the run's."""
+    if options.mapping is None:
+        return None
+    return VersionChange.from_file(options.mapping, None, run.taxonomy).mapping
+
+
+def _read_label(label: tuple[str, ...], mapping: TaxonomyMapping | None) -> tuple[str, ...]:
+    """The path of a label of the older version in the run's; that of a split class is the node above."""
+    if mapping is None or mapping.new.follow(label) is not None:
+        return label
+    node = mapping.old.follow(label)
+    if node is None:
+        named = mapping.old.candidates(label[0] if len(label) == 1 else join_path(label))
+        if len(named) != 1:
+            return label
+        (node,) = named
+    place = int(mapping.nodes[node])
+    if place == 0:
+        raise TaxonomyError(
+            f"'{join_path(label)}' is removed or split, and nothing but the root is left above: relabel its "
+            "samples ('labeltree taxonomy apply --data TABLE' marks them), or leave them out"
+        )
+    return mapping.new.path(place)
 
 
 def _moved(source: Source, placed: Sequence[Placed], taxonomy: Taxonomy) -> Tensor:

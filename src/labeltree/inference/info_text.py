@@ -121,6 +121,7 @@ def _calibration_parts(calibration: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"{calibration['samples']:,} samples{groups} ({calibration['on']})",
         ),
         ("thresholds", f"a node is answered if it is more probable than, by coverage, {bars}"),
+        *([("warning", calibration["warning"])] if calibration.get("warning") else []),
         *([("promises", calibration["rests_on"])] if calibration.get("rests_on") else []),
         *([("promises", say_unpromised(names))] if (names := calibration.get("unpromised")) else []),
     ]

@@ -243,6 +243,7 @@ def _calibration(decider: Decider, *, public: bool) -> Facts:
         "samples": len(rule.fitted),
         "groups": None if rule.fitted.groups is None else rule.fitted.num_groups,
         "sentence": check.get("sentence") if isinstance(check, dict) else None,
+        "warning": decider.doubt or None,
         "thresholds": thresholds,
         "rests_on": _rests_on(decider, public),
         "unpromised": list(decider.promise_samples.unpromised),

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from labeltree.data.object_stores import local_copy
 from labeltree.data.source import have_digest, printable
 from labeltree.data.table_columns import settings_of_another
 from labeltree.data.vectors.mapped_vectors import VectorStore
-from labeltree.errors import DataError, LabeltreeError, TaxonomyError, UnknownLabelError
+from labeltree.errors import DataError, LabeltreeError, TaxonomyError, find_unknown, say_how_to_list
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.reference import kept_digests
 from labeltree.preprocessing import Preprocessing
@@ -58,6 +58,7 @@ __all__ = [
     "lacks_groups",
     "list_names",
     "name_samples",
+    "name_unit",
     "open_images",
     "open_other",
     "open_texts",
@@ -96,6 +97,7 @@ class NamedSamples:
         skipped: Maps positions in `names` to the reason why that sample cannot be read.
         given: The columns of the table that they come from, a row for each of `names`; None without one.
         one_each: Whether no row of that table has several samples.
+        skipped_units: For positions in `skipped`, the name of the group, empty without one, and attributes.
     """
 
     names: list[str]
@@ -103,10 +105,37 @@ class NamedSamples:
     skipped: dict[int, str]
     given: GivenColumns | None = None
     one_each: bool = True
+    skipped_units: Mapping[int, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
 
     def skipped_names(self) -> list[tuple[str, str]]:
         """Name and reason of each unreadable sample, in order."""
         return [(self.names[place], reason) for place, reason in sorted(self.skipped.items())]
+
+    def skipped_by_unit(self, per: str) -> dict[str, list[int]]:
+        """The positions of unreadable samples by the name of their unit, which is '' for those in none.
+
+        Args:
+            per: `group`, or the name of an attribute.
+        """
+        units: dict[str, list[int]] = {}
+        for place in sorted(self.skipped):
+            group, attributes = self.skipped_units.get(place, ("", {}))
+            units.setdefault(
+                name_unit(group, None if per == "group" else attributes.get(per, "")), []
+            ).append(place)
+        return units
+
+
+def name_unit(group: str, value: str | None) -> str:
+    """The name of a group, or of what lies within it; empty for what is in none.
+
+    Args:
+        group: The name of the group, empty without one.
+        value: The attribute that tells apart what lies within the group; None = the group itself.
+    """
+    if value is None or not group:
+        return group if value is None else value
+    return f"{group}/{value}" if value else ""
 
 
 def lacks_groups(source: Source, run: TrainedRun, consequence: str) -> str:
@@ -142,11 +171,14 @@ def name_samples(
     ids: list[int] = []
     skipped: dict[int, str] = {}
     left = sorted(source.unread.items(), reverse=True)
+    units: dict[int, tuple[str, Mapping[str, str]]] = {}
     readable = zip(source.instances.tolist(), list_names(source), strict=True)
 
     def skip(before: float) -> None:
         while left and left[-1][0] < before:
             unread, (name, skipped[len(names)]) = left.pop()
+            if unread in source.unread_units:
+                units[len(names)] = source.unread_units[unread]
             names.append(name)
             ids.append(unread)
 
@@ -155,7 +187,7 @@ def name_samples(
         names.append(name)
         ids.append(instance)
     skip(math.inf)
-    named = NamedSamples(names, source, skipped)
+    named = NamedSamples(names, source, skipped, skipped_units=units)
     if spec is None or source.table_rows is None:
         return named
     path = Path(local_copy(spec)).expanduser()
@@ -452,9 +484,10 @@ def open_other(
     except TaxonomyError as error:
         if unlabelled or own_labels:
             raise
+        listed = say_how_to_list(error, run.folder.home.path, spec)
         if not judged:
-            raise TaxonomyError(f"{error}; {_OTHER_LABELS}") from error
-        source = _without_unknown_labels(opened, no_labels, taxonomy, error)
+            raise TaxonomyError(f"{error}{listed}; {_OTHER_LABELS}") from error
+        source = _without_unknown_labels(opened, no_labels, taxonomy, error, listed)
     for note in source.notes:
         if note.endswith(CONTESTED):
             _log.warning("%s: %s", spec, note)
@@ -483,12 +516,14 @@ def _without_unknown_labels(
     missing: Sequence[str] | str | None,
     taxonomy: Taxonomy,
     error: TaxonomyError,
+    listed: str = "",
 ) -> Source:
-    """The samples, where names that the taxonomy lacks are missing labels; the error if most are."""
-    refusal = TaxonomyError(f"{error}; {_OTHER_LABELS}")
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, UnknownLabelError):
-        cause = cause.__cause__
+    """The samples, where names that the taxonomy lacks are missing labels; the error if most are.
+
+    The end of a sentence, `listed`, says how to list all of them.
+    """
+    refusal = TaxonomyError(f"{error}{listed}; {_OTHER_LABELS}")
+    cause = find_unknown(error)
     if cause is None:
         raise refusal from error
     lacks = list(dict.fromkeys(_first_unknown(path, taxonomy) for path in cause.paths))
@@ -508,17 +543,18 @@ def _without_unknown_labels(
         return source
     if lost > int((source.nodes >= 0).sum()):
         raise refusal from error
-    listed = []
+    shown = []
     for name, count in counts.items():
         near = near_names(name, taxonomy.names[1:])
         many = f" of {count:,}" if count > 1 else ""
-        listed.append(f"'{name}'{many}" + (f" (did you mean '{near[0]}'?)" if near else ""))
-    more = [f"{len(listed) - _SHOWN} more"] if len(listed) > _SHOWN else []
+        shown.append(f"'{name}'{many}" + (f" (did you mean '{near[0]}'?)" if near else ""))
+    more = [f"{len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
     _log.warning(
-        "the taxonomy lacks the label of %s: %s. %s with the class above, if it is given, or as unlabelled",
+        "the taxonomy lacks the label of %s: %s. %s with the class above, if it is given, or as unlabelled%s",
         say_count(lost, "sample", "samples"),
-        say_list([*listed[:_SHOWN], *more]),
+        say_list([*shown[:_SHOWN], *more]),
         "It counts" if lost == 1 else "They count",
+        listed if more else "",
     )
     return source
 

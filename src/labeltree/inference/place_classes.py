@@ -13,6 +13,7 @@ from labeltree.counted_nouns import say_count
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import compose, join_path, some
+from labeltree.taxonomy.placeholders import plain_name
 from labeltree.taxonomy.versions.stable_ids import carry_aliases
 
 __all__ = ["Placed", "extended_taxonomy", "nearest_parent", "path_in_tree", "warn_below_root", "warn_ids"]
@@ -43,7 +44,8 @@ def path_in_tree(
     A path begins at depth 1 of the taxonomy, or below `under`. If it is not there, and the label is the name
     or a further name of one node, such as an id or a synonym, it is that node; below `under` only a further
     name is. If its first name is not there, but names one node elsewhere in the tree, it begins at that node.
-    One name that is not there at all goes `beside` the nodes that are retired, if these have one parent.
+    Names that differ from those of nodes in case and blanks alone are theirs. One name that is not there at
+    all goes `beside` the nodes that are retired, if these have one parent.
 
     Args:
         label: Names of the label, coarse to fine.
@@ -63,6 +65,7 @@ def path_in_tree(
             nodes = [node for node in _named(text, taxonomy) if node in below]
             if nodes := [node for node in nodes if not _is_name(text, node, taxonomy)]:
                 return Placed(taxonomy.path(_only(nodes, label, taxonomy)), _reason(text, "it"))
+            path = (*taxonomy.path(top), *_spelled(label, taxonomy, top))
         return Placed(path, f"below {under}, as was asked for")
     if taxonomy.follow(label) is not None:
         return Placed(label)
@@ -73,6 +76,8 @@ def path_in_tree(
         node = _only(nodes, label, taxonomy)
         reason = _reason(label[0], "a node there", by_name=_is_name(label[0], node, taxonomy))
         return Placed((*taxonomy.path(node), *label[1:]), reason)
+    if (spelled := _spelled(label, taxonomy)) != label:
+        return Placed(spelled, "but for case and blanks")
     parents = {int(taxonomy.numbering.main_parent[taxonomy.find(node)]) for node in beside}
     if len(label) == 1 and len(parents) == 1 and (above := parents.pop()) > 0:
         return Placed((*taxonomy.path(above), *label), f"beside {beside[0]}, which is retired")
@@ -87,6 +92,30 @@ def _named(text: str, taxonomy: Taxonomy) -> list[int]:
         for node in taxonomy.candidates(text)
         if any(compose(name) == known for name in (taxonomy.names[node], *taxonomy.aliases_of(node)))
     ]
+
+
+def _spelled(label: Path, taxonomy: Taxonomy, top: int = 0) -> Path:
+    """The label with the names of nodes below `top` where its own differ in case and blanks alone.
+
+    A label of one name may be a node anywhere in the tree, if no other has the name.
+    """
+    names: list[str] = []
+    node = top
+    for name in label:
+        alike = [each for each in taxonomy.children(node) if _alike(taxonomy.names[each], name)]
+        exact = [each for each in alike if taxonomy.names[each] == name]
+        if len(exact or alike) != 1:
+            break
+        node = (exact or alike)[0]
+        names.append(taxonomy.names[node])
+    if names or len(label) > 1 or top:
+        return (*names, *label[len(names) :])
+    nodes = [each for each in range(1, taxonomy.num_nodes) if _alike(taxonomy.names[each], label[0])]
+    return taxonomy.path(nodes[0]) if len(nodes) == 1 else label
+
+
+def _alike(known: str, name: str) -> bool:
+    return plain_name(known) == plain_name(name)
 
 
 def _is_name(text: str, node: int, taxonomy: Taxonomy) -> bool:

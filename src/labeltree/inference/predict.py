@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +33,7 @@ from labeltree.inference.named_samples import (
     lacks_groups,
     list_names,
     name_samples,
+    name_unit,
     open_images,
     open_other,
     open_texts,
@@ -368,7 +369,8 @@ def _add_advice(said: dict[str, Any], decider: Decider, answers: Answers) -> dic
 def _answer_groups(task: _Task, said: dict[str, Any], per: str, unit: str) -> Answered:
     """One answer for each group of samples, named as in the table; samples without a group answer alone.
 
-    Images that could not be read, with the reasons, come last: their groups are answered by the others.
+    A group is answered by those of its images that can be read, and says how many cannot. Groups of which
+    none can be read come last, with images that cannot be read and are in no group.
     """
     decider, options, table = task.decider, task.options, task.table
     if per == "group" and not table.tells_groups:
@@ -415,20 +417,54 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str, unit: str) -> An
                 samples=table,
                 later=later,
             )
-    unread = task.named.skipped_names()
+    partly, lost = _count_unreadable(task, per, names, groups, units)
+    if partly:
+        some_of = say_count(len(partly), unit)
+        incomplete = f"{some_of} answered without what cannot be read; 'unreadable' says how many that are"
+        said = said | {"warning": _lines(said["warning"], incomplete)}
     return Answered(
-        [*names, *(name for name, _ in unread)],
+        [*names, *(name for name, _ in lost)],
         answers,
         task.source.taxonomy,
         labels=labels,
         judged=judged,
         contradictory=contradictory,
         seen=seen,
-        skipped={len(names) + place: reason for place, (_, reason) in enumerate(unread)},
+        skipped={len(names) + place: reason for place, (_, reason) in enumerate(lost)},
+        unreadable=partly,
         drift=task.drift(),
         coverage=coverage,
         **(said | {"classifier": f"{said['classifier']} {chosen.sentence(unit)}"}),
     )
+
+
+def _count_unreadable(
+    task: _Task, per: str, names: Sequence[str], groups: Tensor, units: Tensor
+) -> tuple[dict[int, str], list[tuple[str, str]]]:
+    """What could not be read: by place, in groups that are answered; then names and reasons without answer.
+
+    Args:
+        task: The samples.
+        per: What one answer is for.
+        names: The names of the answers.
+        groups: `(g,)` the group of each answer, −1 for a sample alone.
+        units: `(n,)` the group of each sample that was read.
+    """
+    named, places = task.named, {name: at for at, name in enumerate(names) if int(groups[at]) >= 0}
+    what = "picture" if task.source.modalities == ("image",) else "sample"
+    partly: dict[int, str] = {}
+    lost: list[tuple[str, str]] = []
+    for unit, skipped in named.skipped_by_unit(per).items():
+        if not unit:
+            lost += [(named.names[place], named.skipped[place]) for place in skipped]
+        elif unit in places:
+            count = len(skipped) + int((units == groups[places[unit]]).sum())
+            partly[places[unit]] = f"{len(skipped)} of {say_count(count, what)} unreadable"
+        else:
+            example = f"'{named.names[skipped[0]]}': {named.skipped[skipped[0]]}"
+            count = len(skipped)
+            lost.append((unit, f"{count} of {say_count(count, what)} unreadable, such as {example}"))
+    return partly, lost
 
 
 def _table_by_unit(
@@ -471,10 +507,8 @@ def _unit_names(units: Tensor, of_samples: Tensor, source: Source, per: str) -> 
     def name(unit: int) -> str:
         row = first[unit]
         group = "" if groups is None else str(groups[row])
-        if per == "group":
-            return group or f"group {unit}"
-        value = str(source.attributes[per][row])
-        return f"{group}/{value}" if group else value
+        value = None if per == "group" else str(source.attributes[per][row])
+        return name_unit(group, value) or f"group {unit}"
 
     return [samples[next(alone)] if unit < 0 else name(unit) for unit in units.tolist()]
 

@@ -26,6 +26,7 @@ from labeltree.models.paired import PairedEncoder, only
 from labeltree.models.vector_encoder import VectorEncoder
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.runs.embedding_table import RAW_VECTORS, STANDARDISED_VECTORS
 from labeltree.split_names import CALIB
 from labeltree.training.features.frozen import encode_rows
 from labeltree.training.network import Network, move_to_usual_device
@@ -49,14 +50,14 @@ __all__ = [
 ]
 
 TableName = Literal["trained", "untrained", "raw"]
-START_NAMES = ("pretrained encoder", "untrained encoder", "standardised vectors")
+START_NAMES = ("pretrained encoder", "untrained encoder", STANDARDISED_VECTORS)
 """What the encoder before training is called."""
 
 RAW_NAMES: dict[Modality, str] = {
     "image": "raw pixels",
     "text": "raw words",
     "both": "raw pixels and words",
-    "vector": "raw vectors",
+    "vector": RAW_VECTORS,
 }
 
 _WORDS_DIM = 256

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Protocol
+from typing import Annotated, Protocol, TypeAlias
 
 from labeltree.options.choices import Calibration, ClassifierChoice, Descent, ExportFormat, Placing
 from labeltree.options.schema import Option, Options, Place, RunPlace, argument
@@ -35,6 +35,15 @@ __all__ = [
 
 
 AModel = Annotated[RunPlace, Option("the run folder, or the folder of an exported model", positional=True)]
+
+
+_LabelsMapping: TypeAlias = Annotated[
+    Place | None,
+    Option(
+        "with `data`: what became of the taxonomy of its labels, from 'labeltree taxonomy map'",
+        metavar="FILE",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -81,13 +90,7 @@ class CalibrateOptions(Options):
     ] = None
     data_path: DataPath = None
     table: TableSettings = None
-    mapping: Annotated[
-        Place | None,
-        Option(
-            "with `data`: what became of the taxonomy of its labels, from 'labeltree taxonomy map'",
-            metavar="FILE",
-        ),
-    ] = None
+    mapping: _LabelsMapping = None
     classifier: Classifier = None
     calibration: Annotated[
         Calibration,
@@ -163,6 +166,7 @@ class ExtendOptions(Options):
     _: KW_ONLY
     data_path: DataPath = None
     table: TableSettings = None
+    mapping: _LabelsMapping = None
     place: Annotated[
         Placing,
         Option(
@@ -197,7 +201,9 @@ class ExtendOptions(Options):
 
     def check(self) -> None:
         about = "is about the samples of `data`; name some"
-        self.require("data", about, "data_path", "table", "place", *(() if self.names else ("under",)))
+        self.require(
+            "data", about, "data_path", "table", "mapping", "place", *(() if self.names else ("under",))
+        )
         if self.place == "nearest" and self.under is not None:
             raise self.refusal("`place` nearest finds the node above by itself; leave out `under`")
 

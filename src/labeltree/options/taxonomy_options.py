@@ -205,6 +205,13 @@ class ProjectOptions(Options):
             "fewest nodes, others are dropped"
         ),
     ] = "odir"
+    dropped: Annotated[
+        Path | None,
+        Option(
+            "write a table of the nodes that had several parents: the parent kept, and those dropped",
+            metavar="FILE.csv",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -383,7 +390,12 @@ class ReviewOptions(Options):
             metavar="V",
         ),
     ] = None
-    data: Annotated[str | None, Option("labelled data, whose samples are counted", metavar="DATA")] = None
+    data: Annotated[
+        str | None,
+        Option(
+            "labelled data, whose samples are counted; labels that TAXONOMY lacks are listed", metavar="DATA"
+        ),
+    ] = None
     scientific: Annotated[bool, Option("compare scientific names without authorship")] = False
     out: Annotated[Path | None, Option("write the proposals, such as changes.yaml", metavar="FILE")] = None
     replace: Replace = False

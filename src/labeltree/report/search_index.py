@@ -118,7 +118,7 @@ class Searched:
     def _shown(self, answer: Answer) -> Markup:
         """A query and the first samples found for it, with the pictures whose files are there."""
         label = self.taxonomy.path_name(answer.label) if answer.label >= 0 else None
-        likely = " (likely, from the results)" if answer.label_from == "results" else ""
+        likely = f" ({answer.likely})" if answer.likely else ""
         said = answer.query if label is None else f"{answer.query}: {label}{likely}"
         if answer.hits is None:
             return html_sentences([f"{answer.query}: no answer, {answer.problem}"])

@@ -30,7 +30,12 @@ from labeltree.runs.table_file_columns import (
 from labeltree.runs.usual_columns import name_as_usual
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
-__all__ = ["EmbeddingTable"]
+__all__ = ["RAW_VECTORS", "STANDARDISED_VECTORS", "EmbeddingTable"]
+
+RAW_VECTORS = "raw vectors"
+"""What vectors are called that nothing was done to."""
+STANDARDISED_VECTORS = "standardised vectors"
+"""What vectors are called that were standardised by column, and nothing else."""
 
 _OF_ONE = ("image_embeddings", "text_embeddings")
 _INTEGERS = ("aspects", "aspect_predictions", "label_sets", "depth_predictions")  # columns of integers

@@ -100,8 +100,9 @@ class TaxonomyDAG(Graph):
     ) -> tuple[Taxonomy, Tensor]:
         """Make a tree by a named rule that chooses one parent for each node.
 
-        - `odir`: the parent nearest the root; in a tie the one with more samples at or below it, then the
-          first by name (Section 4.1 of Climbing the Label Tree). All nodes stay.
+        - `odir`: the parent nearest the root; in a tie the one with more samples at or below it (Section 4.1
+          of Climbing the Label Tree), then the first by id, or in the order of the file where one has no id.
+          All nodes stay.
         - `yolo9000`: classes with a single path to the root come first; each other class adds the path that
           needs the fewest new nodes (Section 3.1 of Barz & Denzler 2019). Nodes on no such path are dropped.
 

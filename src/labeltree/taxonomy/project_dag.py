@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -15,9 +16,18 @@ from labeltree.options.choices import ProjectionRule
 from labeltree.taxonomy.check_nodes import NodesLike, as_nodes
 from labeltree.taxonomy.taxonomy_graph import Graph
 
-__all__ = ["KeptTree", "ProjectionRule", "keep_parents", "nearest_root", "yolo9000"]
+__all__ = [
+    "Choice",
+    "KeptTree",
+    "ProjectionRule",
+    "keep_parents",
+    "list_choices",
+    "nearest_root",
+    "yolo9000",
+]
 
 _OUT = -2
+_ID = re.compile(r"[A-Za-z][\w.-]*[:_]\w+")
 
 
 class KeptTree(NamedTuple):
@@ -36,11 +46,45 @@ def keep_parents(dag: Graph, parent: Sequence[int]) -> KeptTree:
     return KeptTree(names, [place.get(parent[node], -1) for node in nodes], nodes)
 
 
+class Choice(NamedTuple):
+    """A node of a DAG with several parents, in the tree that was made of it.
+
+    Attributes:
+        node: The node.
+        kept: The parent that it keeps.
+        dropped: Its other parents.
+    """
+
+    node: int
+    kept: int
+    dropped: tuple[int, ...]
+
+
+def list_choices(dag: Graph, tree: Graph, places: NodesLike) -> list[Choice]:
+    """The nodes of a tree that had several parents in its DAG, with the parent that each kept.
+
+    Args:
+        dag: The DAG.
+        tree: The tree.
+        places: (N,) node in the tree of each node of the DAG, -1 if it was left out.
+    """
+    place: list[int] = torch.as_tensor(places).tolist()
+    back = {at: node for node, at in enumerate(place) if at >= 0}
+    choices = []
+    for node in np.flatnonzero(dag.numbering.num_parents > 1).tolist():
+        if place[node] < 0:
+            continue
+        kept = back[int(tree.numbering.main_parent[place[node]])]
+        choices.append(Choice(node, kept, tuple(p for p in dag.parents(node) if p != kept)))
+    return choices
+
+
 def nearest_root(dag: Graph, frequencies: NodesLike | None) -> list[int]:
     """The ODIR rule: of several parents each node keeps the one nearest the root (Section 4.1 of Climbing the
     Label Tree).
 
-    Ties go to the parent with more samples at or below it, then to the first by name.
+    Ties go to the parent with more samples at or below it, then to the first by id if all have one, else in
+    the order of the file: a renamed node changes no tree.
 
     Args:
         dag: The DAG to project.
@@ -53,8 +97,16 @@ def nearest_root(dag: Graph, frequencies: NodesLike | None) -> list[int]:
     main_parent: list[int] = dag.numbering.main_parent.tolist()
     depth = dag.numbering.depth.tolist()
     for node in several:
-        main_parent[node] = min(dag.parents(node), key=lambda p: (depth[p], -weight[p], dag.names[p], p))
+        above = dag.parents(node)
+        ids = {p: _id_of(dag, p) for p in above}
+        known = all(ids.values())
+        main_parent[node] = min(above, key=lambda p: (depth[p], -weight[p], ids[p] if known else "", p))
     return main_parent
+
+
+def _id_of(dag: Graph, node: int) -> str:
+    """The id of a node among its further names, such as `CL:0000540`; empty without one."""
+    return next((name for name in dag.aliases_of(node) if _ID.fullmatch(name)), "")
 
 
 def _check(dag: Graph, frequencies: NodesLike) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from labeltree.data import Source, hold_out_fold, ignore_cache, make_splits, ope
 from labeltree.data.copies import keep_copies_together
 from labeltree.data.correction_rounds import CorrectionRounds
 from labeltree.data.names.cleaning import folded
-from labeltree.errors import DataError, TaxonomyError, UnknownLabelError, typed
+from labeltree.errors import DataError, TaxonomyError, find_unknown, say_how_to_list, typed
 from labeltree.file_kinds import is_table_file
 from labeltree.models import encoder_modality, usual_images, usually_pretrained
 from labeltree.preprocessing import ImageInput
@@ -98,16 +98,14 @@ def _naming_mapping(recipe: Recipe) -> Iterator[None]:
     try:
         yield
     except TaxonomyError as error:
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, UnknownLabelError):
-            cause = cause.__cause__
-        if cause is None or recipe.taxonomy is None or recipe.mapping is not None:
+        if find_unknown(error) is None or recipe.taxonomy is None:
             raise
-        history = Taxonomy.from_file(recipe.taxonomy).history
+        told = f"{error}{say_how_to_list(error, recipe.taxonomy, recipe.data)}"
+        history = () if recipe.mapping is not None else Taxonomy.from_file(recipe.taxonomy).history
         if not history or not history[-1].changes:
-            raise
+            raise TaxonomyError(told) from error
         raise TaxonomyError(
-            f"{error}. {typed(recipe.taxonomy)} was made by changes to an older version: if the labels are "
+            f"{told}. {typed(recipe.taxonomy)} was made by changes to an older version: if the labels are "
             "of that one, name the file of the changes with --mapping"
         ) from error
 

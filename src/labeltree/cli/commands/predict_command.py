@@ -102,6 +102,8 @@ def _print(done: Answered, options: AnswerFile, *, full: bool) -> None:
             place, reason = min(done.skipped.items())
             example = f", such as '{done.samples[place]}' ({reason})"
         end_incomplete(_NAMES, len(done.skipped), len(done.samples), options.out, example)
+    if done.unreadable:
+        raise SystemExit(1)
 
 
 def _say(sentences: Iterable[str | None]) -> None:

@@ -18,7 +18,7 @@ _DESCRIPTION = textwrap.fill(
     "Find the samples of an index that are most like images, texts, samples of the index, or nodes (the mean "
     "of what is labelled there). Images and texts are embedded by the run that the index was made from. "
     f"'off' says how far a result's label is from the query's: {HOW_FAR_OFF}. A query without a label gets "
-    "the one that its ten nearest results suggest.",
+    "the one that its ten nearest samples of the index suggest.",
     88,
 )
 _EPILOG = """examples:

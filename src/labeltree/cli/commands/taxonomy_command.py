@@ -7,10 +7,10 @@ from typing import Any
 from labeltree.cli.command_parser import add_action, make_parser, read_options
 from labeltree.cli.taxonomy_actions.taxonomy_changes import apply, compose, diff, map_changes
 from labeltree.cli.taxonomy_actions.taxonomy_from_wordnet import from_wordnet
+from labeltree.cli.taxonomy_actions.taxonomy_project import project
 from labeltree.cli.taxonomy_actions.taxonomy_review import run_review
 from labeltree.cli.taxonomy_actions.taxonomy_suggest import suggest
 from labeltree.cli.taxonomy_actions.taxonomy_suspects import suspects
-from labeltree.counted_nouns import say_count
 from labeltree.options.taxonomy_options import (
     ApplyOptions,
     CheckOptions,
@@ -82,29 +82,12 @@ def _convert(options: ConvertOptions) -> None:
     print(f"{convert_taxonomy(options).num_nodes} nodes: {options.out}")
 
 
-def _project(options: ProjectOptions) -> None:
-    from labeltree.api.taxonomies import open_labels
-    from labeltree.taxonomy import TaxonomyDAG
-
-    taxonomy, out = open_labels(options.taxonomy)[0], options.out
-    if not isinstance(taxonomy, TaxonomyDAG):
-        taxonomy.save(out)
-        print(f"this is a tree already: {out}")
-        return
-    tree, nodes = taxonomy.project(options.rule)
-    tree.save(out)
-    lost = int((nodes < 0).sum())
-    print(f"{tree.num_nodes} nodes, {tree.num_leaves} leaves: {out}")
-    if lost:
-        print(f"{say_count(lost, 'node')} on no chosen path fell out")
-
-
 _ACTIONS: dict[str, tuple[Any, type[Any], str, str]] = {
     "show": (_show, ShowOptions, "draw it as an indented tree", "Draw a taxonomy as a tree."),
     "check": (_check, CheckOptions, "say what is unusual about it", "Check a taxonomy."),
     "convert": (_convert, ConvertOptions, "write it in another form, or read codes", "Convert a taxonomy."),
     "project": (
-        _project,
+        project,
         ProjectOptions,
         "make a tree of a DAG, to train on",
         "Choose one parent for every node of a DAG.",

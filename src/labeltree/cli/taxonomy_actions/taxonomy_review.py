@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from labeltree.counted_nouns import say_count
 from labeltree.errors import typed
 from labeltree.options.taxonomy_options import ReviewOptions
 
@@ -34,6 +35,11 @@ def run_review(options: ReviewOptions) -> None:
 
     done = review_taxonomy(options)
     _print(done.review, done.taxonomy, done.samples)
+    if done.unknown:
+        many = say_count(sum(done.unknown.values()), "sample")
+        print(f"labels of '{options.data}' that the taxonomy lacks: {len(done.unknown):,}, of {many}")
+        for label, count in sorted(done.unknown.items(), key=lambda each: (-each[1], each[0])):
+            print(f"  {label} ({count:,})")
     changes = [finding.guess.change for finding in done.review.findings]
     if said := say_plain_names(options.taxonomy, changes):
         print(said)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from labeltree.counted_nouns import say_count
 from labeltree.data.biology.rank_gaps import LabelFinder
+from labeltree.data.column_roles import TO_DECIDE
 from labeltree.data.table_columns import Cells, DataTable
 from labeltree.data.tables.changed_cells import write_changed
 from labeltree.data.tables.label_columns import find_label_columns
@@ -19,10 +20,8 @@ from labeltree.taxonomy.name_texts import is_code
 from labeltree.taxonomy.naming import join_path, some, split_path
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, plain_name
 
-__all__ = ["TO_DECIDE", "RelabelledTable", "relabel_table"]
+__all__ = ["RelabelledTable", "relabel_table"]
 
-TO_DECIDE = "to decide"
-"""The column of what a person has to decide."""
 _CRUMBS = re.compile(r"\s+>\s+|\s*[›»]\s*")
 _SHOWN = 5  # parts of a split that a cell names
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -462,6 +462,7 @@ def open_data_table(
         row * samples.per_row: (table.place(row), unused.reasons[why][1])
         for row, why in zip(unused.rows.tolist(), unused.why.tolist(), strict=True)
     }
+    empty_units = _units_of_rows(table, unused.rows, samples.per_row, taken)
     if of_samples is not None:
         unused = dataclasses.replace(unused, rows=of_samples.first[unused.rows])
     unused += labels.unused
@@ -479,18 +480,24 @@ def open_data_table(
         if samples.vectors is not None:
             details |= {"vectors": samples.vectors, "digests": samples.vectors.digests()}
         places = torch.arange(len(rows))
-        details |= {"unused": as_seen(unused), "unread": empty}
+        details |= {"unused": as_seen(unused), "unread": empty, "unread_units": empty_units}
         return Source(name=name, store=None, rows=places, names=row_names, **columns, **details)
     if samples.places is not None:
         source = _open_either(name, table, samples, in_file, columns, details, unused, images)
         assert source.unused is not None
-        return dataclasses.replace(source, unused=as_seen(source.unused), unread={**empty, **source.unread})
+        return dataclasses.replace(
+            source,
+            unused=as_seen(source.unused),
+            unread={**empty, **source.unread},
+            unread_units={**empty_units, **source.unread_units},
+        )
     source = open_listed(name, table.path.parent, samples.files, **columns, **images)
     lost = ~np.isin(samples.instances, source.instances.numpy())
     why = [source.unread[row][1] for row in samples.instances[lost].tolist()]
     unreadable = _unreadable(in_file[lost], samples.image_columns, why)
     details["notes"] = (*details["notes"], *source.notes)
     details["unread"] = {**empty, **source.unread}
+    details["unread_units"] = {**empty_units, **source.unread_units}
     return dataclasses.replace(source, unused=as_seen(unused + unreadable), **details)
 
 
@@ -590,7 +597,10 @@ def _open_either(
         int(source.instances[row]): pictures.unread.get(row, (table.place(int(samples.rows[row])), nothing))
         for row in (~something).nonzero()[:, 0].tolist()
     }
-    return dataclasses.replace(source.subset(something.nonzero()[:, 0]), unread=left_out)
+    lost_units = source.units_by_id((~something).nonzero()[:, 0])
+    return dataclasses.replace(
+        source.subset(something.nonzero()[:, 0]), unread=left_out, unread_units=lost_units
+    )
 
 
 def _unreadable(rows: Array, columns: Sequence[str], why: Sequence[str]) -> UnusedRows:
@@ -796,6 +806,22 @@ def _groups(
     if groups is None and not columns:
         return None, None
     return torch.full((len(names),), -1) if groups is None else torch.from_numpy(groups), names
+
+
+def _units_of_rows(
+    table: DataTable, rows: Array, per_row: int, columns: Mapping[str, Sequence[str]]
+) -> dict[int, tuple[str, dict[str, str]]]:
+    """The group and the attributes of rows that name no sample, by the id that it would have."""
+    if not len(rows):
+        return {}
+    groups = np.full(len(rows), "")
+    for column in columns["groups"]:
+        groups = np.where(groups == "", _texts(table, column)[rows], groups)
+    kept = {column: _texts(table, column)[rows] for column in columns["kept"]}
+    return {
+        row * per_row: (str(groups[place]), {name: str(values[place]) for name, values in kept.items()})
+        for place, row in enumerate(rows.tolist())
+    }
 
 
 def _without_group(columns: Sequence[str], names: Array | None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,8 +29,10 @@ from labeltree.options.comparison_options import CompareOptions
 from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.runs.embedding_table import RAW_VECTORS, STANDARDISED_VECTORS
 from labeltree.runs.table_taxonomies import taxonomy_of_tables
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, load_taxonomy
+from labeltree.taxonomy.naming import some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,9 +149,43 @@ def compare_paths(methods: Mapping[str, Sequence[str | Path]], options: CompareO
         raise DataError(f"{error.differ(sample)}: {advice}") from None
     result = replace(result, notes=[*result.notes[:1], *notes, *units.notes, *result.notes[1:]])
     results = {name: [of_run for _, of_run in runs if of_run is not None] for name, runs in read.items()}
+    result = replace(result, notes=[*result.notes[:1], *_note_preprocessing(results), *result.notes[1:]])
     if any(of_run.split == "half" for runs in results.values() for of_run in runs):
         result = replace(result, notes=[*result.notes[:1], _HALF, *result.notes[1:]])
     return replace(write_comparison(result, options.out), results=results)
+
+
+def _note_preprocessing(results: Mapping[str, Sequence[EvaluationResult]]) -> list[str]:
+    """A note if methods read vectors standardised by column, and others do not: that is no training.
+
+    The evaluation of a run that reads them so has them standardised, without training, beside it.
+    """
+    scaled = {
+        name: next((run for run in runs if STANDARDISED_VECTORS in run.methods), None)
+        for name, runs in results.items()
+    }
+    done = [name for name, run in scaled.items() if run is not None]
+    plain = [
+        name
+        for name, runs in results.items()
+        if runs and name not in done and all({*run.methods} <= {run.name, RAW_VECTORS} for run in runs)
+    ]
+    first = next((run for run in scaled.values() if run is not None), None)
+    if first is None or not plain:
+        return []
+    both = [(name, first.methods.get(name)) for name in (STANDARDISED_VECTORS, RAW_VECTORS)]
+    numbers = [
+        f"{score:.4f} of the {name}"
+        for name, method in both
+        if method is not None and not math.isnan(score := method.score("recall_at_1", "embeddings"))
+    ]
+    alone = f" Without any training, recall@1 is {' and '.join(numbers)}." if len(numbers) == 2 else ""
+    read = "reads" if len(done) == 1 else "read"
+    return [
+        f"{some(done)} {read} vectors standardised by column; whether {some(plain)} "
+        f"{'does' if len(plain) == 1 else 'do'}, is not known. A part of the difference may be that of the "
+        f"standardisation, not of training.{alone}"
+    ]
 
 
 def _advise_same_labels(places: Sequence[Path], named: bool) -> str:

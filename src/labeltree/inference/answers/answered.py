@@ -63,6 +63,8 @@ class Answered:
             has none; None for answers of samples.
         geometry: Of the embeddings between which `why` has distances.
         questions: By name, the score (n,) of each question that was asked.
+        unreadable: Of answers for groups of samples, by position in `samples`, how many of a group's samples
+            could not be read, in words; None for answers of samples.
     """
 
     samples: list[str]
@@ -86,6 +88,7 @@ class Answered:
     contradictory: Tensor | None = None
     geometry: str = "sphere"
     questions: Mapping[str, Tensor] = field(default_factory=dict)
+    unreadable: Mapping[int, str] | None = None
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -207,6 +210,9 @@ class Answered:
         if self.why is not None and explained:
             for row, steps in zip(rows, self.why, strict=True):
                 row["why"] = [step.to_dict(self.taxonomy) for step in steps]
+        if self.unreadable is not None:
+            for place, row in enumerate(rows):
+                row["unreadable"] = self.unreadable.get(place)
         for place, reason in sorted(self.skipped.items()):
             row = skipped_row(self.samples[place], reason, rows, compared=self.answers.p_known is not None)
             rows.insert(place, row)

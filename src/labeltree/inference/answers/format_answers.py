@@ -24,7 +24,9 @@ __all__ = [
 
 
 _COLUMNS = ("sample", "answer", "probability", "cut", "guesses", "problem")
-ROW_NAMES = frozenset((*_COLUMNS, "unknown", "p_known", "expected_cost", "label", "holds", "why", "input"))
+ROW_NAMES = frozenset(
+    (*_COLUMNS, "unknown", "p_known", "expected_cost", "label", "holds", "why", "input", "unreadable")
+)
 """What a row of an answer may say, by name."""
 _WIDEST = 60
 
@@ -133,7 +135,8 @@ def answer_cells(rows: Sequence[Mapping[str, Any]], questions: Sequence[str] = (
         said = ", ".join(f"{guess['class']} {guess['probability']:.2f}" for guess in row["guesses"])
         p = "–" if row.get("unknown") or nothing else f"{row['probability']:.3f}"
         asked = [f"{name} {row[name]:.3f}" for name in questions]
-        lines.append([_short(row["sample"]), answer, p, "; ".join([*asked, said])])
+        lacking = [row["unreadable"]] if row.get("unreadable") else []
+        lines.append([_short(row["sample"]), answer, p, "; ".join([*asked, said, *lacking])])
     return lines
 
 

@@ -96,7 +96,7 @@ def search_page(
         groups=[_group(near, taxonomy, count[near]) for near in sorted(count)],
         total=sum(count.values()),
         style="pictures" if shown else "words texts" if _has_texts(answers) else "words",
-        likely=any(answer.label_from == "results" for answer in answers),
+        likely=any(answer.likely for answer in answers),
     )
 
 
