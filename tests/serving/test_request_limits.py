@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import signal
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 pytest.importorskip("fastapi")
+import uvicorn
 from fastapi import HTTPException, Request
 from fastapi.testclient import TestClient
 
@@ -28,7 +30,7 @@ from labeltree.serving.app import Service, _drift_reply, create_app
 from labeltree.serving.bodies import Admission, problem_of, read_json, read_samples
 from labeltree.serving.engine import TooLargeError, _check_pixels, _Compute, _inputs, _Sample
 from labeltree.serving.guard import Guard
-from labeltree.serving.server import bound, is_loopback, read_token
+from labeltree.serving.server import _signals, bound, is_loopback, read_token, run_app
 from labeltree.serving.service_replies import Texts
 from labeltree.taxonomy import Taxonomy
 
@@ -327,11 +329,38 @@ def test_each_sample_has_its_row_and_its_problem() -> None:
         assert (tree["digest"], tree["classes"]) == (TREE.digest, ["a/x", "a/y", "b/z"])
 
 
+def test_what_is_asked_reaches_the_answers_and_what_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine: Any = FakeEngine()
+    checked, told = list[AnswerOptions](), list[tuple[Any, ...]]()
+    monkeypatch.setattr(engine, "check", checked.append)
+    monkeypatch.setattr(service_app, "promise_text", lambda promise: promise)
+    monkeypatch.setattr(service_app, "asked_text", lambda *given: told.append(given) or "that")
+    body = {"vectors": [[1, 2]]}
+    with TestClient(create_app(engine), raise_server_exceptions=False) as client:
+        reply = client.post("/predict", params={"coverage": 0.8, "top": 7, "unknown": 0.125}, json=body)
+        assert reply.json()["about"]["asked"] == "that"
+        assert client.post("/predict", json=body).status_code == 200
+        asked = [AnswerOptions(coverage=0.8, top=7, unknown=0.125), AnswerOptions()]
+        assert checked == asked
+        assert told == [(engine.decider, each.promise, each.unknown) for each in asked]
+        refused = client.post("/predict", params={"cover": 0.8}, json=body)
+        assert (refused.status_code, refused.json()["detail"]) == (
+            422,
+            "there is no option 'cover'; did you mean 'coverage'? there are coverage, top, unknown",
+        )
+        refused = client.get("/health", params={"verbose": 1})
+        assert refused.json()["detail"] == "there is no option 'verbose'; /health has none"
+        admission = client.app.state.service.admission  # type: ignore[attr-defined]
+        admission.samples, admission.held = 5, 900
+        assert client.get("/health").json()["waiting"] == 5
+
+
 def test_an_answer_waits_as_long_as_is_left_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds: list[float] = []
+    seconds, taken = list[float](), list[int]()
 
     async def finish(request: Any, futures: Any, left: float) -> list[Any]:
         seconds.append(left)
+        taken.append(service.admission.samples)
         return [future.result() for future in futures]
 
     monkeypatch.setattr(service_app, "_finish", finish)
@@ -343,6 +372,7 @@ def test_an_answer_waits_as_long_as_is_left_of_the_time(monkeypatch: pytest.Monk
 
     assert [row["sample"] for row in asyncio.run(answer())] == ["vector 0", "vector 1"]
     assert 49 < seconds[0] <= 50
+    assert taken == [2], "the request still holds its places, although its samples are let go"
     assert service.answered == 2
     assert (service.admission.samples, service.admission.held) == (0, 0)
 
@@ -429,3 +459,39 @@ def test_addresses_of_this_machine_and_ports_are_known() -> None:
     with bound("127.0.0.1", 0) as listener:
         assert listener.getsockname()[1] > 0
     assert listener.fileno() == -1, "it is closed"
+
+
+def test_a_server_ends_after_the_requests_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits as long as an answer may take, and one second more."""
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: given.update(sockets=sockets))
+    real = uvicorn.Config
+
+    def config(app: Any, **named: Any) -> Any:
+        given.update(named)
+        return real(app, **named)
+
+    monkeypatch.setattr(uvicorn, "Config", config)
+    listener: Any = object()
+    for access, level in ((False, "warning"), (True, "info")):
+        run_app(FakeEngine, listener, ServiceSettings(timeout=7.5), access_log=access)
+        assert given["timeout_graceful_shutdown"] == 8
+        assert (given["access_log"], given["log_level"], given["ws"]) == (access, level, "none")
+        assert given["http"].limits.timeout == 7.5
+        assert given["sockets"] == [listener]
+
+
+def test_ignored_signals_stay_ignored_and_others_come_back() -> None:
+    def handler(number: int, frame: Any) -> None:
+        """Of the block."""
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with _signals(handler):
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is handler
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is before[signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGINT, before[signal.SIGINT])
