@@ -24,7 +24,7 @@ from labeltree.serving.explorer.explorer_pictures import Pictures
 from labeltree.serving.explorer.maps import Maps, PlaneMap, _fit_to_square, _landmarks, compute_map
 from labeltree.serving.explorer.node_facts import _find_confused, facts_of_node
 from labeltree.serving.explorer.open_explorer import _folders_of, _name_of, _predictions
-from labeltree.serving.explorer.review_decisions import Decision, Suspect
+from labeltree.serving.explorer.review_decisions import Conflict, Decision, Review, Suspect
 from labeltree.serving.explorer.show import Show
 from labeltree.serving.explorer.suspect_search import SearchState, SuspectSearch, index_suspects
 from labeltree.serving.explorer.word_search import WordSearch
@@ -67,6 +67,38 @@ def test_a_decision_is_one_row_and_others_of_its_sample_are_emptied(tmp_path: Pa
         "sample 004,,cold,,Eve",
         "sample 005,,,no label,",
     ]
+
+
+def test_a_suggestion_stays_where_another_decision_is_written(tmp_path: Path) -> None:
+    """And a decision that was taken back, or never made, is not one to build on."""
+    it = make_collection(tmp_path, each=2)
+    file = tmp_path / "corrections.csv"
+    file.write_text(f"{HEAD}sample 003,,cold,\n")
+    review = Review([Suspect(3, 1)], CorrectionsFile(file, it))
+    assert review.decide("sample 003", None, "") is None
+    keep = Decision("keep", int(it.nodes[3]))
+    with pytest.raises(Conflict, match="somebody else has decided about this sample"):
+        review.decide("sample 003", keep, str(keep).replace("keep", "remove"))
+    assert review.decide("sample 003", keep, "") == keep
+    assert file.read_text() == f"{HEAD}sample 003,warm/orange,cold,keep\n"
+    assert review.decide("sample 003", keep, "whatever was seen") == keep, "asked twice"
+
+
+def test_the_hardest_of_many_samples_are_looked_for_among_some(tmp_path: Path) -> None:
+    small = make_collection(tmp_path, each=2)
+    many = replace(
+        small,
+        ids=np.array([f"s{row}" for row in range(300)], object),
+        nodes=np.resize(small.nodes[:7], 300),
+        vectors=np.resize(small.vectors[:7], (300, small.vectors.shape[1])),
+        predictions=None,
+        splits=None,
+        nearest=lambda queries, k, within: [Found(np.arange(k), np.zeros(k), np.zeros(k))] * len(queries),
+    )
+    facts = facts_of_node(many, 0)
+    assert (facts.samples, facts.asked) == (300, 256)
+    few = facts_of_node(small, 0)
+    assert few.samples == few.asked == 8
 
 
 def test_of_a_suspect_that_is_listed_twice_the_first_row_counts(tmp_path: Path) -> None:
