@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ pytest.importorskip("fastapi")
 
 from labeltree.errors import DataError
 from labeltree.serving import ServiceSettings
-from labeltree.serving.explorer import explorer_pictures
+from labeltree.serving.explorer import explorer_pictures, maps
 from labeltree.serving.explorer.collection import Dials, Found
 from labeltree.serving.explorer.corrections_file import CorrectionsFile, read_suspects
 from labeltree.serving.explorer.explorer_app import _find_node
@@ -151,9 +152,46 @@ def test_rows_say_suspect_prediction_and_split_in_a_byte_each(tmp_path: Path) ->
     state, split = (np.frombuffer(found, np.uint8, 40, 160 + 40 * part) for part in (0, 1))
     assert split.tolist() == [row % 3 for row in range(40)]
     assert [int(state[row]) for row in (0, 1, 4, 7, 12, 13)] == [1, 2, 0, 6, 1, 6]
+    every = np.frombuffer(make_show(tmp_path, splits=None).rows(), np.uint8, 40, 160)
+    assert [int(every[row]) for row in (0, 1, 12, 13)] == [3, 2, 7, 6], "of all rows suspects are judged, too"
     without = make_show(tmp_path, splits=None, predictions=None).rows()
     assert np.frombuffer(without, np.uint8, 40, 200).tolist() == [255] * 40
     assert set(np.frombuffer(without, np.uint8, 40, 160)) == {0, 1}
+
+
+def test_samples_like_one_keep_their_distances(tmp_path: Path) -> None:
+    """The sample itself, which is nearest, is left out with its own."""
+    show = make_show(tmp_path)
+    near = show.collection.nearest(show.collection.vectors[5:6], 4, None)[0]
+    assert near.rows[0] == 5
+    found = show.like(5, 3, None).hits
+    assert [hit.sample.row for hit in found] == near.rows[1:].tolist()
+    assert [hit.distance for hit in found] == pytest.approx(near.distances[1:].tolist())
+    assert [hit.similarity for hit in found] == pytest.approx(near.similarities[1:].tolist())
+
+
+def test_thirty_samples_are_shown_by_their_neighbourhoods_and_a_map_is_begun_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = make_collection(tmp_path, each=2)
+    for count, name in ((29, "PCA"), (30, "t-SNE")):
+        assert Maps(replace(it, ids=np.arange(count)), None).default == name
+    assert Maps(replace(it, geometry="poincare"), None).default == "disk"
+    made, go = list[str](), threading.Event()
+
+    def compute(collection: Any, name: str) -> PlaneMap:
+        made.append(name)
+        go.wait(60)
+        return PlaneMap(np.zeros((8, 2), np.float32), name)
+
+    monkeypatch.setattr(maps, "compute_map", compute)
+    some = Maps(it, None)
+    assert [some.start("t-SNE").state for _ in range(2)] == ["computing"] * 2
+    go.set()
+    while some.get("t-SNE") is None:
+        time.sleep(0.001)
+    assert some.start("t-SNE").state == "ready"
+    assert made == ["t-SNE"]
 
 
 # The search for suspects
