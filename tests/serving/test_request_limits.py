@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import signal
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 import torch
 
 pytest.importorskip("fastapi")
-import uvicorn
 from fastapi import HTTPException, Request
 from fastapi.testclient import TestClient
 
@@ -30,7 +28,7 @@ from labeltree.serving.app import Service, _drift_reply, create_app
 from labeltree.serving.bodies import Admission, problem_of, read_json, read_samples
 from labeltree.serving.engine import TooLargeError, _check_pixels, _Compute, _inputs, _Sample
 from labeltree.serving.guard import Guard
-from labeltree.serving.server import _signals, bound, is_loopback, read_token, run_app
+from labeltree.serving.server import bound, is_loopback, read_token
 from labeltree.serving.service_replies import Texts
 from labeltree.taxonomy import Taxonomy
 
@@ -459,39 +457,3 @@ def test_addresses_of_this_machine_and_ports_are_known() -> None:
     with bound("127.0.0.1", 0) as listener:
         assert listener.getsockname()[1] > 0
     assert listener.fileno() == -1, "it is closed"
-
-
-def test_a_server_ends_after_the_requests_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits as long as an answer may take, and one second more."""
-    given: dict[str, Any] = {}
-    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: given.update(sockets=sockets))
-    real = uvicorn.Config
-
-    def config(app: Any, **named: Any) -> Any:
-        given.update(named)
-        return real(app, **named)
-
-    monkeypatch.setattr(uvicorn, "Config", config)
-    listener: Any = object()
-    for access, level in ((False, "warning"), (True, "info")):
-        run_app(FakeEngine, listener, ServiceSettings(timeout=7.5), access_log=access)
-        assert given["timeout_graceful_shutdown"] == 8
-        assert (given["access_log"], given["log_level"], given["ws"]) == (access, level, "none")
-        assert given["http"].limits.timeout == 7.5
-        assert given["sockets"] == [listener]
-
-
-def test_ignored_signals_stay_ignored_and_others_come_back() -> None:
-    def handler(number: int, frame: Any) -> None:
-        """Of the block."""
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with _signals(handler):
-            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-            assert signal.getsignal(signal.SIGTERM) is handler
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-        assert signal.getsignal(signal.SIGTERM) is before[signal.SIGTERM]
-    finally:
-        signal.signal(signal.SIGINT, before[signal.SIGINT])
