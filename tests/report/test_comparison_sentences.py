@@ -25,6 +25,7 @@ from labeltree.report.comparison_words import (
     summary,
     verdict,
 )
+from labeltree.report.pages import comparison_page
 from labeltree.report.pages.comparison_page import _differences, _own_samples, _row, difference_tree
 
 
@@ -185,7 +186,7 @@ def test_what_was_tested_is_counted_by_blocks() -> None:
     assert comparison_words.tested(comparison([TOP1], grouped=False)) == "400 samples that all runs share"
 
 
-def test_the_page_has_a_cell_for_each_method() -> None:
+def test_the_page_has_a_cell_for_each_method(monkeypatch: pytest.MonkeyPatch) -> None:
     row = _row(VIOLATIONS, ["a", "b", "c"])
     assert [cell["value"] for cell in row["cells"]] == ["30.0", "25.0", "20.0"]
     assert [cell["verdict"] for cell in row["cells"]] == ["", "better", "not sure"]
@@ -199,6 +200,14 @@ def test_the_page_has_a_cell_for_each_method() -> None:
     assert "; + is fewer" in drawn
     assert "b: +5.0 (significant)" in drawn
     assert "c: +10.0 (not significant)" in drawn
+    rows: list[Any] = []
+    monkeypatch.setattr(comparison_page, "difference_chart", lambda given, *_, **named: rows.extend(given))
+    monkeypatch.setattr(comparison_page, "for_screens", lambda draw: draw(narrow=False))
+    _differences([TOP1, VIOLATIONS], "a", ["b", "c"])
+    assert [row.values for row in rows] == [[0.05, -0.1], [0.05, 0.1]]
+    assert [ends for row in rows for end in row.bounds for ends in end] == pytest.approx(
+        [0.03, 0.08, -0.12, -0.07, 0.02, 0.07, 0.07, 0.12]
+    )
 
 
 def test_a_tree_of_differences_is_unfolded_to_what_is_significant() -> None:

@@ -15,6 +15,7 @@ from labeltree.decisions.choose_classifier import classifier_words
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate, pool_folds
 from labeltree.report import render_report
 from labeltree.report.cross_validation import _questions as folds_questions
+from labeltree.report.pages import first_screen
 from labeltree.report.pages.document import Table, Text
 from labeltree.report.pages.first_screen import (
     _rates,
@@ -23,7 +24,6 @@ from labeltree.report.pages.first_screen import (
     promise_panel,
     promise_sentence,
     question_panels,
-    tested_sentence,
 )
 from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
@@ -330,7 +330,9 @@ def test_searches_are_told_where_they_start_from_more_samples_than_are_tested(
 
     def said(searched: int | None) -> str:
         among = None if searched is None else torch.arange(searched)
-        return tested_sentence(result, table, rows, taxonomy, "image", "patient", alone=False, searched=among)
+        return first_screen.tested_sentence(
+            result, table, rows, taxonomy, "image", "patient", alone=False, searched=among
+        )
 
     assert said(None) == said(5) == said(4) == "Tested on 5 images of 5 patients."
     assert said(7) == "Tested on 5 images of 5 patients. Searches start from 7 images of 6 patients."

@@ -176,6 +176,8 @@ def test_a_confusion_shows_those_that_were_confused_the_nearest_first() -> None:
     (known,) = example_pictures(errors, *chosen, outcomes, **few).values()
     assert known.true == drawn([3, 2])
     assert known.predicted == drawn([5, 4])
+    (three,) = example_pictures(errors, *chosen, outcomes, of_true=3, of_predicted=1).values()
+    assert (three.true, three.predicted) == (drawn([3, 2, 0]), drawn([5]))
     (guessed,) = example_pictures(errors, *chosen, None, **few).values()
     assert guessed.true == drawn([3, 1])
     other = example_pictures(errors, *chosen, outcomes, classifier="own", **few)

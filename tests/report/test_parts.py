@@ -33,7 +33,14 @@ from labeltree.report.cross_validation import _numbers
 from labeltree.report.pages.document import prose
 from labeltree.report.pages.number_tiles import tiles
 from labeltree.report.shown_samples.encode_pictures import picture
-from labeltree.report.shown_samples.searches import Search, _pick, choose_searches, search_rows
+from labeltree.report.shown_samples.searches import (
+    Search,
+    _badness,
+    _pick,
+    _search,
+    choose_searches,
+    search_rows,
+)
 from labeltree.report.tables.error_tree_rows import ErrorRow, ErrorTree
 from labeltree.report.tables.protocol_tables import _nodes, protocol_blocks
 from labeltree.taxonomy import Taxonomy
@@ -171,6 +178,20 @@ def test_searches_leave_out_the_own_group() -> None:
 
     assert not any(own(person))
     assert all(own(None))
+
+
+def test_the_first_group_is_one_and_searches_without_alike_samples_are_bad() -> None:
+    taxonomy = Taxonomy.from_paths(SMALL)
+    table = replace(random_table(taxonomy, 1), features=None)
+    reading, rows = read(table, "embeddings"), torch.arange(6)
+    groups = torch.tensor([0, 0, 0, 1, -1, -1])
+    (first,) = _search(reading, table.nodes, rows, rows[:1], taxonomy, 8, groups)
+    assert sorted(first.results.tolist()) == [3, 4, 5]
+    (alone,) = _search(reading, table.nodes, rows, rows[4:5], taxonomy, 8, groups)
+    assert sorted(alone.results.tolist()) == [0, 1, 2, 3, 5]
+    assert alone.alike_exist == 0
+    assert _badness(alone) == pytest.approx(float(alone.dissimilarity.mean()))
+    assert _badness(alone) > 0
 
 
 def test_few_classes_give_several_queries_each() -> None:

@@ -16,6 +16,7 @@ from labeltree.decisions.drift import Drift
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationSettings
 from labeltree.options.evaluation import EvaluateOptions
+from labeltree.report import corrected_labels
 from labeltree.report import evaluate_other_data as other_data
 from labeltree.report.corrected_labels import CorrectedLabels
 from labeltree.report.evaluate_run import _folder_in, _splits_for_folds, say_seen_since, with_ridge_options
@@ -226,6 +227,40 @@ def test_corrected_test_labels_are_counted_by_what_became_of_them() -> None:
     whole = EmbeddingTable(torch.eye(24), before)
     CorrectedLabels.of(done, whole, "test").remark(result)
     assert said[1].startswith("Of 24 labels, 9 were corrected (")
+
+
+def test_labels_that_were_corrected_before_training_are_counted_in_the_split(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of five samples three are tested, of which two were corrected."""
+
+    class Chosen:
+        def __init__(self, rows: list[int]) -> None:
+            self.rows, self.nodes, self.read_labels = rows, torch.tensor(rows), None
+            self.split = np.array(["test", "train", "test", "train", "test"])[rows]
+
+        def subset(self, rows: list[int]) -> Chosen:
+            return Chosen(rows)
+
+        def __len__(self) -> int:
+            return len(self.rows)
+
+    asked: list[Any] = []
+    counts = iter((2, 1, 0))
+    rounds = SimpleNamespace(tables=["one"], corrected_in=lambda *given: asked.append(given) or next(counts))
+    monkeypatch.setattr(corrected_labels.CorrectionRounds, "load", lambda files: rounds)
+    monkeypatch.setattr(corrected_labels, "sample_ids", lambda source: source.rows)
+    folder: Any = SimpleNamespace(correction_files=[])
+    source: Any = Chosen([0, 1, 2, 3, 4])
+    said = [corrected_labels.already_corrected(folder, source, "test") for _ in range(3)]
+    assert asked[0][0] == [0, 2, 4]
+    assert said[0] is not None
+    assert said[1] is not None
+    assert said[0].startswith("Of 3 test labels, 2 were corrected before the run was trained; samples that")
+    assert said[1].startswith("Of 3 test labels, 1 was corrected before")
+    assert said[2] is None
+    rounds.tables = []
+    assert corrected_labels.already_corrected(folder, source, "test") is None
 
 
 def test_pictures_and_texts_are_those_of_the_instances() -> None:

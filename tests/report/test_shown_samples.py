@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import replace
 from io import BytesIO
 from math import nan
 from pathlib import Path
@@ -105,6 +106,12 @@ def test_an_explanation_says_answer_label_and_neighbours() -> None:
     assert second.speaks_against is not None
     assert second.speaks_against.nearer, "there is none on the other side"
     assert explanation_rows(None, shown, TREE, NAMES) == []
+    alike = [Explained(2, "right", Y, Y, 0.9, [Step(A, 0.75, True, nearer, replace(farther, distance=0.25))])]
+    (step,) = explanation_rows(Explanation(alike, training, True), shown, TREE, NAMES)[0].steps
+    assert step.speaks_for is not None
+    assert step.speaks_against is not None
+    assert not step.speaks_for.nearer, "both are as near"
+    assert not step.speaks_against.nearer
 
 
 def test_long_texts_end_at_a_word() -> None:

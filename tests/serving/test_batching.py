@@ -145,6 +145,16 @@ def test_nothing_is_taken_after_the_end() -> None:
         batcher.submit(Job(1))
 
 
+def test_one_thread_that_has_ended_is_told() -> None:
+    batcher: Batcher[int, int] = Batcher([doubled, doubled], max_batch=4, max_wait=0)
+    assert batcher.alive
+    batcher._threads.append(threading.Thread())  # has not begun, and so does not run
+    assert not batcher.alive
+    batcher._threads.pop()
+    batcher.close()
+    assert not batcher.alive
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("max_batch", 0), ("max_wait", -1), ("timeout", 0), ("max_upload", -5), ("timeout", float("nan"))],

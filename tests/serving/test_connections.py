@@ -1,6 +1,7 @@
 """Connections end when a client sends or reads nothing, whatever it does, and are told why as JSON."""
 
 import asyncio
+import contextlib
 import inspect
 import json
 import socket
@@ -260,6 +261,36 @@ def test_no_http(sent: bytes) -> None:
         await service.all_gone()
 
     running(test)
+
+
+def test_a_refusal_has_the_headers_of_every_reply() -> None:
+    async def test(service: Service) -> None:
+        service.state.default_headers = [(b"server", b"it")]
+        client = await service.connect()
+        client[1].write(b"GET\r\n\r\n")
+        head = (await client[0].readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
+        assert {b"server: it", b"connection: close", b"content-type: application/json"} < set(head)
+        client[1].close()
+
+    running(test)
+
+
+def test_of_few_connections_one_more_is_told() -> None:
+    """When to try again; the fourth is closed unheard."""
+
+    async def test(service: Service) -> None:
+        clients = [await service.connect() for _ in range(3)]
+        fourth = await asyncio.open_connection(*service.address)
+        with contextlib.suppress(OSError):  # reset
+            assert await fourth[0].read() == b""
+        clients[2][1].write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        head = (await clients[2][0].readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
+        assert head[0].startswith(b"http/1.1 503")
+        assert {b"retry-after: 1", b"connection: close"} < set(head)
+        for client in (*clients, fourth):
+            client[1].close()
+
+    running(test, max_connections=2)
 
 
 def test_too_many_connections() -> None:

@@ -43,9 +43,19 @@ def test_a_window_is_full_by_its_samples() -> None:
     assert not watch.last.alarms()
     assert (watch.last.count, watch.last.unit) == (WINDOW + 2, "samples")
     assert watch.evidence.count == WINDOW + 2
-    ask(watch, samples(WINDOW, 4, place=5.0))
+    ask(watch, samples(WINDOW - 1, 4, place=5.0))
+    assert watch.evidence.count == WINDOW + 2, "the next window begins at none"
+    ask(watch, samples(1, 5, place=5.0))
     assert watch.last.alarms(), "of the last window alone"
     assert watch.last.count == WINDOW
+    watch.close()
+
+
+def test_a_window_that_cannot_be_tested_says_why() -> None:
+    watch = watch_beside(samples(10, 1))
+    ask(watch, samples(WINDOW, 2))
+    assert watch.last == "10 held-out samples (or groups of them) are too few; a test takes 20"
+    assert watch.evidence.count == WINDOW
     watch.close()
 
 

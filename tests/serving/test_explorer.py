@@ -416,7 +416,9 @@ def test_a_token_guards_everything_but_the_bare_page(show: Any) -> None:
         assert client.get("/api/info", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
         assert client.get("/api/info", headers={"Authorization": f"Bearer {TOKEN}x"}).status_code == 401
         assert client.get("/api/info", headers={"Cookie": f"labeltree={TOKEN}"}).status_code == 401
+        began = time.monotonic()
         assert client.post("/api/session", json={"token": "wrong"}).status_code == 401
+        assert time.monotonic() - began >= 0.5, "who guesses waits"
         half = client.post("/api/session", content=r'{"token": "\ud800"}', headers=JSON)
         assert half.status_code in (401, 422)
         given = client.post("/api/session", json={"token": TOKEN})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ pytest.importorskip("fastapi")
 
 from labeltree.errors import DataError
 from labeltree.serving import ServiceSettings
-from labeltree.serving.explorer import explorer_pictures
+from labeltree.serving.explorer import explorer_pictures, maps
 from labeltree.serving.explorer.collection import Dials, Found
 from labeltree.serving.explorer.corrections_file import CorrectionsFile, read_suspects
 from labeltree.serving.explorer.explorer_app import _find_node
@@ -24,7 +25,7 @@ from labeltree.serving.explorer.explorer_pictures import Pictures
 from labeltree.serving.explorer.maps import Maps, PlaneMap, _fit_to_square, _landmarks, compute_map
 from labeltree.serving.explorer.node_facts import _find_confused, facts_of_node
 from labeltree.serving.explorer.open_explorer import _folders_of, _name_of, _predictions
-from labeltree.serving.explorer.review_decisions import Decision, Suspect
+from labeltree.serving.explorer.review_decisions import Conflict, Decision, Review, Suspect
 from labeltree.serving.explorer.show import Show
 from labeltree.serving.explorer.suspect_search import SearchState, SuspectSearch, index_suspects
 from labeltree.serving.explorer.word_search import WordSearch
@@ -67,6 +68,38 @@ def test_a_decision_is_one_row_and_others_of_its_sample_are_emptied(tmp_path: Pa
         "sample 004,,cold,,Eve",
         "sample 005,,,no label,",
     ]
+
+
+def test_a_suggestion_stays_where_another_decision_is_written(tmp_path: Path) -> None:
+    """And a decision that was taken back, or never made, is not one to build on."""
+    it = make_collection(tmp_path, each=2)
+    file = tmp_path / "corrections.csv"
+    file.write_text(f"{HEAD}sample 003,,cold,\n")
+    review = Review([Suspect(3, 1)], CorrectionsFile(file, it))
+    assert review.decide("sample 003", None, "") is None
+    keep = Decision("keep", int(it.nodes[3]))
+    with pytest.raises(Conflict, match="somebody else has decided about this sample"):
+        review.decide("sample 003", keep, str(keep).replace("keep", "remove"))
+    assert review.decide("sample 003", keep, "") == keep
+    assert file.read_text() == f"{HEAD}sample 003,warm/orange,cold,keep\n"
+    assert review.decide("sample 003", keep, "whatever was seen") == keep, "asked twice"
+
+
+def test_the_hardest_of_many_samples_are_looked_for_among_some(tmp_path: Path) -> None:
+    small = make_collection(tmp_path, each=2)
+    many = replace(
+        small,
+        ids=np.array([f"s{row}" for row in range(300)], object),
+        nodes=np.resize(small.nodes[:7], 300),
+        vectors=np.resize(small.vectors[:7], (300, small.vectors.shape[1])),
+        predictions=None,
+        splits=None,
+        nearest=lambda queries, k, within: [Found(np.arange(k), np.zeros(k), np.zeros(k))] * len(queries),
+    )
+    facts = facts_of_node(many, 0)
+    assert (facts.samples, facts.asked) == (300, 256)
+    few = facts_of_node(small, 0)
+    assert few.samples == few.asked == 8
 
 
 def test_of_a_suspect_that_is_listed_twice_the_first_row_counts(tmp_path: Path) -> None:
@@ -119,9 +152,46 @@ def test_rows_say_suspect_prediction_and_split_in_a_byte_each(tmp_path: Path) ->
     state, split = (np.frombuffer(found, np.uint8, 40, 160 + 40 * part) for part in (0, 1))
     assert split.tolist() == [row % 3 for row in range(40)]
     assert [int(state[row]) for row in (0, 1, 4, 7, 12, 13)] == [1, 2, 0, 6, 1, 6]
+    every = np.frombuffer(make_show(tmp_path, splits=None).rows(), np.uint8, 40, 160)
+    assert [int(every[row]) for row in (0, 1, 12, 13)] == [3, 2, 7, 6], "of all rows suspects are judged, too"
     without = make_show(tmp_path, splits=None, predictions=None).rows()
     assert np.frombuffer(without, np.uint8, 40, 200).tolist() == [255] * 40
     assert set(np.frombuffer(without, np.uint8, 40, 160)) == {0, 1}
+
+
+def test_samples_like_one_keep_their_distances(tmp_path: Path) -> None:
+    """The sample itself, which is nearest, is left out with its own."""
+    show = make_show(tmp_path)
+    near = show.collection.nearest(show.collection.vectors[5:6], 4, None)[0]
+    assert near.rows[0] == 5
+    found = show.like(5, 3, None).hits
+    assert [hit.sample.row for hit in found] == near.rows[1:].tolist()
+    assert [hit.distance for hit in found] == pytest.approx(near.distances[1:].tolist())
+    assert [hit.similarity for hit in found] == pytest.approx(near.similarities[1:].tolist())
+
+
+def test_thirty_samples_are_shown_by_their_neighbourhoods_and_a_map_is_begun_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = make_collection(tmp_path, each=2)
+    for count, name in ((29, "PCA"), (30, "t-SNE")):
+        assert Maps(replace(it, ids=np.arange(count)), None).default == name
+    assert Maps(replace(it, geometry="poincare"), None).default == "disk"
+    made, go = list[str](), threading.Event()
+
+    def compute(collection: Any, name: str) -> PlaneMap:
+        made.append(name)
+        go.wait(60)
+        return PlaneMap(np.zeros((8, 2), np.float32), name)
+
+    monkeypatch.setattr(maps, "compute_map", compute)
+    some = Maps(it, None)
+    assert [some.start("t-SNE").state for _ in range(2)] == ["computing"] * 2
+    go.set()
+    while some.get("t-SNE") is None:
+        time.sleep(0.001)
+    assert some.start("t-SNE").state == "ready"
+    assert made == ["t-SNE"]
 
 
 # The search for suspects

@@ -327,11 +327,38 @@ def test_each_sample_has_its_row_and_its_problem() -> None:
         assert (tree["digest"], tree["classes"]) == (TREE.digest, ["a/x", "a/y", "b/z"])
 
 
+def test_what_is_asked_reaches_the_answers_and_what_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine: Any = FakeEngine()
+    checked, told = list[AnswerOptions](), list[tuple[Any, ...]]()
+    monkeypatch.setattr(engine, "check", checked.append)
+    monkeypatch.setattr(service_app, "promise_text", lambda promise: promise)
+    monkeypatch.setattr(service_app, "asked_text", lambda *given: told.append(given) or "that")
+    body = {"vectors": [[1, 2]]}
+    with TestClient(create_app(engine), raise_server_exceptions=False) as client:
+        reply = client.post("/predict", params={"coverage": 0.8, "top": 7, "unknown": 0.125}, json=body)
+        assert reply.json()["about"]["asked"] == "that"
+        assert client.post("/predict", json=body).status_code == 200
+        asked = [AnswerOptions(coverage=0.8, top=7, unknown=0.125), AnswerOptions()]
+        assert checked == asked
+        assert told == [(engine.decider, each.promise, each.unknown) for each in asked]
+        refused = client.post("/predict", params={"cover": 0.8}, json=body)
+        assert (refused.status_code, refused.json()["detail"]) == (
+            422,
+            "there is no option 'cover'; did you mean 'coverage'? there are coverage, top, unknown",
+        )
+        refused = client.get("/health", params={"verbose": 1})
+        assert refused.json()["detail"] == "there is no option 'verbose'; /health has none"
+        admission = client.app.state.service.admission  # type: ignore[attr-defined]
+        admission.samples, admission.held = 5, 900
+        assert client.get("/health").json()["waiting"] == 5
+
+
 def test_an_answer_waits_as_long_as_is_left_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds: list[float] = []
+    seconds, taken = list[float](), list[int]()
 
     async def finish(request: Any, futures: Any, left: float) -> list[Any]:
         seconds.append(left)
+        taken.append(service.admission.samples)
         return [future.result() for future in futures]
 
     monkeypatch.setattr(service_app, "_finish", finish)
@@ -343,6 +370,7 @@ def test_an_answer_waits_as_long_as_is_left_of_the_time(monkeypatch: pytest.Monk
 
     assert [row["sample"] for row in asyncio.run(answer())] == ["vector 0", "vector 1"]
     assert 49 < seconds[0] <= 50
+    assert taken == [2], "the request still holds its places, although its samples are let go"
     assert service.answered == 2
     assert (service.admission.samples, service.admission.held) == (0, 0)
 

@@ -218,9 +218,7 @@ def _limit(receive: Receive, lease: Lease) -> Receive:
 
 
 async def _read_multipart(request: Request, settings: ServiceSettings) -> Samples:
-    parser = MultiPartParser(
-        request.headers, request.stream(), max_files=settings.max_samples + 1, max_fields=0
-    )
+    parser = MultiPartParser(request.headers, request.stream(), max_files=settings.max_samples, max_fields=0)
     # As all bodies, it is in memory, which the lease counts: the system's temporary folder may be full.
     parser.spool_max_size = settings.max_upload + 1
     try:
@@ -238,8 +236,6 @@ async def _read_multipart(request: Request, settings: ServiceSettings) -> Sample
         files = [value for _, value in form.multi_items() if not isinstance(value, str)]
         if not files:
             raise HTTPException(422, "the form has no file; send an image as a file of the form")
-        if len(files) > settings.max_samples:
-            raise too_many(settings)
         return [
             ((file.filename or f"image {place}")[:_LONGEST_NAME], await file.read())
             for place, file in enumerate(files)
