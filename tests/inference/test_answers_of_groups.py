@@ -47,7 +47,7 @@ CLASSIFIER = "Answers come from the probe."
 class Model:
     """A calibrated run whose samples are grouped by patient."""
 
-    def __init__(self, conflicts: int = 0) -> None:
+    def __init__(self, conflicts: int = 0, kind: Any = "other") -> None:
         recipe = SimpleNamespace(table=SimpleNamespace(group_column=None))
         columns = {"groups": ("patient",), "kept": ("lesion",)}
         self.run = SimpleNamespace(
@@ -57,7 +57,7 @@ class Model:
         self.rule = RULE
         self.chosen = SimpleNamespace(sentence=CLASSIFIER)
         self.promise_samples = PromiseSamples.of(
-            RULE, "other", source="their.csv", chose=("the epoch",), unpromised=("b",)
+            RULE, kind, source="their.csv", chose=("the epoch",), unpromised=("b",)
         )
         self.doubt = "It hardly guesses better."
         self.coarse_classes = torch.tensor([X])
@@ -148,6 +148,12 @@ def test_what_is_said_of_samples_with_labels(asked: dict[str, Any]) -> None:
     assert (told["about"], told["classifier"]) == ({"asked": told["asked"]}, CLASSIFIER)
     assert (told["task"].source, told["task"].table) == ("joined", "embedded joined")
     assert (asked["opened"], asked["unit"]) == (None, "sample")
+    own: Any = Model(kind="val")
+    told = answer_with(own, Request(data="new.csv"), OPTIONS)
+    assert told["rests_on"].startswith(
+        "Coverage can fall a little short: it is calibrated on 40 validation samples of 10 groups, which "
+        "have also chosen the epoch ('labeltree train"
+    )
 
 
 def test_samples_without_labels_are_not_joined(asked: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import torch
 
 from labeltree.decisions import Promise
 from labeltree.decisions.answers import Answers
-from labeltree.inference.answers.answered import Answered
+from labeltree.inference.answers.answered import MOST_SHOWN, Answered
 from labeltree.inference.answers.format_answers import answer_cells, answer_rows, skipped_row
 from labeltree.inference.coverage import Coverage, PartCoverage, count_called_unknown, measure_coverage
 from labeltree.inference.predict import _say_conflicts, _table_by_unit, _unit_names
@@ -308,6 +308,19 @@ def test_rows_stand_where_their_samples_were() -> None:
     assert "p_known" not in skipped_row("a", "broken", [])
     nothing = Answered(["a"], answers_of([], [], []), TREE, "coverage 0.9", skipped={0: "broken"})
     assert nothing[0]["p_known"] is None, "as beside others"
+
+
+def test_a_long_list_is_shown_in_part() -> None:
+    """Of thirty samples one could not be read; its row counts, too."""
+    names = [f"s{number}" for number in range(30)]
+    done = Answered(names, answers_of([SAW] * 29, [False] * 29), TREE, "coverage 0.9", skipped={3: "broken"})
+    shown = repr(done)
+    assert f"… {30 - MOST_SHOWN} more\n" in shown
+    assert "no answer: broken" in shown
+    assert f"s{MOST_SHOWN - 1} " in shown
+    assert f"s{MOST_SHOWN} " not in shown
+    some = Answered(names[:MOST_SHOWN], answers_of([SAW] * MOST_SHOWN, [False] * MOST_SHOWN), TREE, "")
+    assert " more" not in repr(some)
 
 
 def test_a_long_name_shows_its_end() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -102,6 +103,16 @@ def test_samples_that_were_seen_are_answered_and_measure_nothing() -> None:
     assert new.coverage.measured_alike
     assert new.seen is not None
     assert not new.seen.any()
+
+
+def test_unknown_samples_of_groups_are_drawn_together() -> None:
+    """Twenty-five samples of five groups, too few to tell."""
+    task = task_of([])
+    grouped = replace(task.table, groups=torch.arange(COUNT) // 5)
+    object.__setattr__(task, "table", grouped)
+    done = _answer_samples(task, SAID)
+    assert done.called_unknown is not None
+    assert (done.called_unknown.groups, done.called_unknown.kept) == (5, None)
 
 
 def test_few_new_samples_or_own_ones_are_not_compared() -> None:
