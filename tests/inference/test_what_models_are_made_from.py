@@ -84,8 +84,6 @@ def test_means_over_heads_are_by_their_samples() -> None:
     assert float(slopes[X]) == pytest.approx((5.1 * 1 + 1.1 * 3) / 6.2)
     assert float(slopes[Y]) == pytest.approx((1.1 * 1 + 2.1 * 3) / 3.2)
     assert float(slopes[B]) == pytest.approx(1.0), "the other does not answer it"
-    coarse = pooled_head([head_of([X] * 4 + [A], 2.0, 1.0), head_of([A] * 3 + [X, Y], 2.0, 3.0)])
-    assert float(coarse.calibration[X, 0]) == pytest.approx((4.1 * 1 + 1.1 * 3) / 5.2)
 
 
 def test_what_a_merged_model_is_calibrated_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -124,7 +122,8 @@ def test_what_a_merged_model_is_calibrated_on(monkeypatch: pytest.MonkeyPatch, t
     )  # fmt: skip
     new: Any = SimpleNamespace(
         description="d", taxonomy="t", ridge="r", decisions="decisions",
-        save_weights=lambda weights, epoch: None, write_json=lambda file, record: given.update({file: record}),
+        save_weights=lambda weights, epoch: None,
+        write_json=lambda file, record: given.update({file: record}),
     )  # fmt: skip
     head: Any = None
     held = [table_of([X, Y], "val"), table_of([B, X, Y], "calib")]

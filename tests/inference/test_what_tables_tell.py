@@ -157,6 +157,13 @@ def test_labels_that_the_taxonomy_lacks(caplog: pytest.LogCaptureFixture) -> Non
     many = UnknownLabelError("unknown", [("p1",)])
     _without_unknown_labels(opened, None, TREE, many)
     assert "the label of 1 sample: 'p1'. It counts with" in caplog.messages[-1]
+    lost["p1"] = 3
+    _without_unknown_labels(opened, None, TREE, many)
+    assert "the label of 3 samples: 'p1' of 3. They count with" in caplog.messages[-1]
+    lost.clear()
+    lost |= {f"p{number}": 0 for number in range(1, 6)} | {"p1": 1}
+    _without_unknown_labels(opened, None, TREE, UnknownLabelError("unknown", [(name,) for name in lost]))
+    assert "'p1', 'p2', 'p3', 'p4' and 'p5'. It" in caplog.messages[-1]
     lost.clear()
     lost |= {f"p{number}": 0 for number in range(1, 8)} | {"p3": 2}
     _without_unknown_labels(opened, None, TREE, UnknownLabelError("unknown", [(name,) for name in lost]))
