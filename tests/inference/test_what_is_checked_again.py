@@ -59,7 +59,7 @@ def test_classifiers_of_other_weights_or_files_are_not_those_of_a_run(tmp_path: 
         )  # fmt: skip
 
     means = PrototypeScores(TREE.leaves, torch.eye(3).double(), "sphere")
-    probe = LinearScores(TREE.leaves, torch.eye(3).double(), torch.zeros(3).double())
+    probe = LinearScores(TREE.leaves.clone(), torch.eye(3).double(), torch.zeros(3).double())
     chosen = ChosenClassifier("prototypes", "auto")
     write_classifiers(run("00ff"), Classifiers({"probe": probe, "prototypes": means}, chosen))
     found = _read(run("00ff"), None)
@@ -245,11 +245,8 @@ def test_a_calibration_on_other_samples_is_not_lost_by_asking(
 
 
 def test_choices_are_kept_when_a_run_is_calibrated_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    record = {
-        "encoder": "00aa",
-        "classifier": "probe",
-        "choices": {"calibration": "vector", "descent": "leaf"},
-    }
+    choices = {"calibration": "vector", "descent": "leaf"}
+    record = {"encoder": "00aa", "classifier": "probe", "choices": choices}
     given: list[dict[str, Any]] = []
 
     def calibrate(path: object, **choices: Any) -> Decider:
