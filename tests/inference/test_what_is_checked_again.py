@@ -64,7 +64,7 @@ def test_classifiers_of_other_weights_or_files_are_not_those_of_a_run(tmp_path: 
     write_classifiers(run("00ff"), Classifiers({"probe": probe, "prototypes": means}, chosen))
     found = _read(run("00ff"), None)
     assert found is not None
-    assert (found.chosen.name, list(found.fitted)) == ("prototypes", ["probe", "prototypes"])
+    assert (found.chosen.name, list(found.fitted)) == ("prototypes", ["prototypes", "probe"])
     assert _read(run("00aa"), None) is None, "the weights are others"
     other = PrototypeScores(TREE.leaves, 2 * torch.eye(3).double(), "sphere")
     packed = run_classifiers._packed(Classifiers({"probe": probe, "prototypes": other}, chosen))
