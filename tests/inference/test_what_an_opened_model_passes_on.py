@@ -59,17 +59,16 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> tuple[Model, list[Any]]:
 def test_options_of_an_answer(opened: tuple[Model, list[Any]]) -> None:
     made, calls = opened
     made.predict(
-        data="d", table={"sheet": "2"}, labelled=True, coverage=0.75, top=5, unknown=0.01, per="lesion",
+        data="d", table={"sheet": "2"}, labelled=True, coverage=0.75, top=5, per="lesion",
         questions=["q=x"],
     )  # fmt: skip
     request, options = calls.pop()
     assert (request.data, request.labelled, request.table) == ("d", True, {"sheet": "2"})
     assert (request.questions, request.named) == (("q=x",), None)
-    told = (options.coverage, options.top, options.unknown, options.explained, options.per)
-    assert told == (0.75, 5, 0.01, False, "lesion")
-    made.predict("s", explained=True)
+    assert (options.coverage, options.top, options.explained, options.per) == (0.75, 5, False, "lesion")
+    made.predict("s", explained=True, unknown=0.01)
     request, options = calls.pop()
-    assert (request.named.names, options.explained) == (["s"], True)
+    assert (request.named.names, options.explained, options.unknown) == (["s"], True, 0.01)
 
 
 def test_options_of_embeddings(opened: tuple[Model, list[Any]]) -> None:
