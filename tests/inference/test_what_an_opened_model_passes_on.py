@@ -301,6 +301,7 @@ def test_labels_that_are_missing_or_lacking() -> None:
     assert folders.find(("train", "a"), ("a",)) == A
     assert folders.find(("train", "b"), ("b",)) == B
     assert folders.find(("train", "a")) == UNKNOWN, "it was another question"
+    assert folders.find(("train", "a"), ("b",)) == B
     assert folders.find(("x",)) == UNKNOWN, "a folder is a path"
 
 

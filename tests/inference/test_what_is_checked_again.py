@@ -340,7 +340,7 @@ def test_what_is_counted_of_parts() -> None:
 
 
 def test_rows_of_answers_stand_where_their_samples_are() -> None:
-    """The second of four cannot be read; the third has no label, and the fourth one above the classes."""
+    """The second cannot be read; the label of the third is the root, of the fourth above the classes."""
     rows = AnswerRows.__new__(AnswerRows)
     rows._name = lambda node: f"n{node}"
     rows._decider = SimpleNamespace(rule=rule_of(), run=SimpleNamespace(taxonomy=TREE))  # type: ignore[assignment]
@@ -350,7 +350,7 @@ def test_rows_of_answers_stand_where_their_samples_are() -> None:
     )  # fmt: skip
     columns: dict[str, list[Any]] = {name: [None] * 4 for name in names}
     answers = Answers(
-        torch.tensor([A, X, Y]), torch.tensor([0.5, 0.25, 0.75]).double(), torch.tensor([True, False, True]),
+        torch.tensor([A, X, A]), torch.tensor([0.5, 0.25, 0.75]).double(), torch.tensor([True, False, True]),
         torch.tensor([[X], [Y], [B]]), torch.tensor([[0.125], [0.375], [0.625]]).double(),
         torch.tensor([3.0, 2.0, 1.0]).double(), torch.tensor([0.125, 0.5, 0.25]).double(),
         torch.tensor([True, False, True]),
@@ -358,17 +358,17 @@ def test_rows_of_answers_stand_where_their_samples_are() -> None:
     rows._fill(columns, [0, 2, 3], answers)
     nothing = torch.empty(0, 1)
     batch = Encoded(
-        list("pqrs"), [None, "broken", None, None], ["x", "y", None, "a"], [X, Y, -1, A], nothing, nothing
+        list("pqrs"), [None, "broken", None, None], ["x", "y", "/", "a"], [X, Y, 0, A], nothing, nothing
     )
     rows._compare(columns, batch)
-    assert columns["node"] == [A, None, X, Y]
-    assert columns["answer"] == [f"n{A}", None, f"n{X}", f"n{Y}"]
+    assert columns["node"] == [A, None, X, A]
+    assert columns["answer"] == [f"n{A}", None, f"n{X}", f"n{A}"]
     assert columns["cut"] == [True, None, False, True]
     assert columns["unknown"] == [True, None, False, True]
     assert columns["expected_cost"] == [3.0, None, 2.0, 1.0]
     assert columns["p_known"] == [0.125, None, 0.5, 0.25]
     assert columns["guesses"][3] == [{"node": B, "class": f"n{B}", "probability": 0.625}]
-    assert (columns["label"], columns["label_node"]) == (["x", "y", None, "a"], [X, Y, None, A])
+    assert (columns["label"], columns["label_node"]) == (["x", "y", "/", "a"], [X, Y, 0, A])
     assert columns["holds"] == [True, None, None, None]
 
 

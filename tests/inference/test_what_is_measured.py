@@ -186,6 +186,10 @@ def test_another_choice_is_made_by_all_that_is_known(monkeypatch: pytest.MonkeyP
     assert run_classifiers.run_classifiers(run, "own").chosen == before, "as it was asked for before"
     assert run_classifiers.run_classifiers(run).chosen == before
     assert len(kept) == 1
+    by_itself = replace(before, asked="auto")
+    monkeypatch.setattr(run_classifiers, "_read", lambda run, own: Classifiers({}, by_itself))
+    assert run_classifiers.run_classifiers(run, "own").chosen.asked == "own", "it was not asked for before"
+    assert len(kept) == 2
 
 
 class Head:
