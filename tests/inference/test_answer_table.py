@@ -19,7 +19,7 @@ from labeltree.decisions.answers import Answers
 from labeltree.decisions.rule import Fitted
 from labeltree.inference.answers.answer_table import AnswerTable
 from labeltree.inference.answers.answered import Answered
-from labeltree.inference.answers.format_answers import answer_cells
+from labeltree.inference.answers.format_answers import answer_cells, show_rows
 from labeltree.inference.predict import _asked
 from labeltree.options.answer_options import AnswerOptions
 from labeltree.taxonomy import Taxonomy
@@ -60,6 +60,40 @@ def test_columns_come_first_and_names_do_not_collide() -> None:
         "model",
         "a" * 64,
     }
+
+
+def test_the_first_row_may_lack_what_others_have(tmp_path: Path) -> None:
+    """It could not be read: it has no guesses, and no score of a question."""
+    first, second = row(None, None, "it is empty") | {"asked": None}, row("tool/saw", 0.9) | {"asked": 0.5}
+    table = AnswerTable([first, second], GivenColumns(("asked", "asked"), ([1, 2], [3, 4])))
+    assert [name for name in table.columns if name.startswith("guess")] == [
+        *("guess_1", "guess_1_probability", "guess_2", "guess_2_probability")
+    ]
+    assert table.columns["asked_3"] == [None, 0.5]
+    table.write(tmp_path / "a.parquet", "parquet", ABOUT)
+    found = pq.read_table(tmp_path / "a.parquet")
+    assert found.column_names[:2] == ["asked", "asked_2"]
+    assert found.schema.field("asked_3").type == pa.float64()
+    assert AnswerTable([]).text({}) == "sample,answer,probability,cut,problem\n"
+
+
+def test_names_stand_beside_the_columns_if_a_row_has_several_samples() -> None:
+    rest = torch.ones(2)
+    answers = Answers(
+        torch.tensor([1, 1]), rest.double(), rest.bool(), torch.ones(2, 1).long(), rest[:, None].double()
+    )
+    given = GivenColumns(("left",), (["a", "a"],))
+    for one_each, names in ((True, ["left", "answer"]), (False, ["left", "sample"])):
+        done = Answered(
+            ["p", "q"], answers, Taxonomy.from_paths(["x", "y"]), "", given=given, one_each=one_each
+        )
+        assert done.text("csv").splitlines()[0].split(",")[:2] == names
+        assert done[1]["input"] == {"left": "a"}
+
+
+def test_what_json_has_no_word_for_is_an_error() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        show_rows([row("tool/saw", float("nan"))], "json")
 
 
 def test_no_answer_is_empty_beside_its_best_guess() -> None:

@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from labeltree.decisions import ClassNodes, DecisionRule
+from labeltree.decisions import ClassNodes, DecisionRule, Promise
 from labeltree.decisions.answers import Answers
 from labeltree.decisions.answers_of_groups import GroupRule
 from labeltree.decisions.calibrators import Calibrator
+from labeltree.decisions.conformal import advised_coverage
 from labeltree.decisions.costs import TreeCost
 from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.decisions.rule import Fitted
@@ -28,6 +29,8 @@ from labeltree.inference.predict import (
     _pairs,
     _Task,
     answer_with,
+    asked_text,
+    near_limit,
 )
 from labeltree.options.answer_options import AnswerOptions
 from labeltree.runs import EmbeddingTable
@@ -44,7 +47,7 @@ CLASSIFIER = "Answers come from the probe."
 class Model:
     """A calibrated run whose samples are grouped by patient."""
 
-    def __init__(self, conflicts: int = 0) -> None:
+    def __init__(self, conflicts: int = 0, kind: Any = "other") -> None:
         recipe = SimpleNamespace(table=SimpleNamespace(group_column=None))
         columns = {"groups": ("patient",), "kept": ("lesion",)}
         self.run = SimpleNamespace(
@@ -54,7 +57,7 @@ class Model:
         self.rule = RULE
         self.chosen = SimpleNamespace(sentence=CLASSIFIER)
         self.promise_samples = PromiseSamples.of(
-            RULE, "other", source="their.csv", chose=("the epoch",), unpromised=("b",)
+            RULE, kind, source="their.csv", chose=("the epoch",), unpromised=("b",)
         )
         self.doubt = "It hardly guesses better."
         self.coarse_classes = torch.tensor([X])
@@ -145,6 +148,12 @@ def test_what_is_said_of_samples_with_labels(asked: dict[str, Any]) -> None:
     assert (told["about"], told["classifier"]) == ({"asked": told["asked"]}, CLASSIFIER)
     assert (told["task"].source, told["task"].table) == ("joined", "embedded joined")
     assert (asked["opened"], asked["unit"]) == (None, "sample")
+    own: Any = Model(kind="val")
+    told = answer_with(own, Request(data="new.csv"), OPTIONS)
+    assert told["rests_on"].startswith(
+        "Coverage can fall a little short: it is calibrated on 40 validation samples of 10 groups, which "
+        "have also chosen the epoch ('labeltree train"
+    )
 
 
 def test_samples_without_labels_are_not_joined(asked: dict[str, Any]) -> None:
@@ -301,3 +310,49 @@ def test_images_and_texts_that_do_not_pair() -> None:
     )
     with pytest.raises(DataError, match=r"^there are 2 image files and 3 texts; give a --text for each$"):
         _pairs(decider, Request(images=("a", "b"), texts=("c", "d", "e")))
+
+
+def test_a_coverage_close_to_the_most_that_groups_can_promise() -> None:
+    """Ten groups can promise 10/11 = 0.909, of which 97 % are 0.8818."""
+    assert near_limit(RULE, Promise(0.89)) == (
+        "A coverage of 0.89 is close to the most that 10 groups can promise: their least sure samples "
+        f"decide, and answers are coarse; with --coverage {advised_coverage(10):g} they are finer."
+    )
+    for other in (
+        Promise(0.88), Promise(0.89, counted="group"), Promise(0.89, "threshold"),
+        Promise(0.89, confidence=0.9),
+    ):  # fmt: skip
+        assert near_limit(RULE, other) == ""
+    alone = DecisionRule(CLASSES, Calibrator(), "child", Fitted(torch.zeros(10), TREE.leaves[[0] * 10]), {})
+    assert near_limit(alone, Promise(0.89)) == ""
+    assert _Asked("", None, limit="It is close.").sentence == "It is close."
+    decider: Any = SimpleNamespace(cannot_tell=lambda unknown: "")
+    assert asked_text(decider, "coverage 0.9", 0.05) == "coverage 0.9; unknown 0.05"
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_how_other_data_are_opened(labelled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+
+    def opened(run: object, data: str, **options: Any) -> str:
+        calls.append((data, options))
+        return "source"
+
+    monkeypatch.setattr(predict, "open_other", opened)
+    monkeypatch.setattr(predict, "text_settings", lambda run, path, given: {"sheet": given.get("sheet")})
+    monkeypatch.setattr(predict, "name_samples", lambda *given, **text: (given, text))
+    decider: Any = SimpleNamespace(run=None)
+    request = Request(data="new.xlsx", data_path="images", labelled=labelled, table={"sheet": "2"})
+    usual = {
+        "data_path": "images", "unlabelled": not labelled, "judged": labelled, "on_error": "list",
+        "table": {"sheet": "2"},
+    }  # fmt: skip
+    for per, kept in ((None, ()), ("group", ()), ("lesion", ("lesion",))):
+        assert predict._open(decider, request, per) == (("source", "new.xlsx"), {"sheet": "2"})
+        assert calls.pop() == ("new.xlsx", {**usual, "kept": kept})
+
+
+def test_samples_that_are_open_already_are_not_opened() -> None:
+    named = NamedSamples(["s"], None, {})
+    decider: Any = None
+    assert predict._open(decider, Request(named=named, data="new.csv")) is named

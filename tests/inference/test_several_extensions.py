@@ -16,9 +16,18 @@ from torch import Tensor
 import labeltree as lt
 from labeltree.data import Source
 from labeltree.data.vectors.mapped_vectors import VectorStore
-from labeltree.errors import DataError
+from labeltree.errors import DataError, RunError
 from labeltree.inference import extend
-from labeltree.inference.extend import _open, extend_run, extensions_of, undo_extension
+from labeltree.inference.extend import (
+    _has_new_class,
+    _held_out,
+    _open,
+    _reference,
+    extend_run,
+    extensions_of,
+    undo_extension,
+)
+from labeltree.inference.named_samples import open_other, seen_in_extensions
 from labeltree.inference.reference import load_reference
 from labeltree.inference.training_samples import training_samples
 from labeltree.options.model_options import ExtendOptions
@@ -75,8 +84,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(extend, "_held_out", held_out)
         extend_run(home / "run", home / "first.npz", seed=7)
-        extend_run(home / "run", retire=["a/new", "b/w"])
-        write(home / "third.npz", vectors_of([4] * 10, 4), ["a/new"] * 10)
+        extend_run(home / "run", retire=["a/new", "b/w"], classifier="prototypes")
+        third = vectors_of([4] * 10 + [5] * 4, 4)
+        write(home / "third.npz", third, ["a/new"] * 10 + ["b/late"] * 4)
         extend_run(home / "run", home / "third.npz")
     (home / "given.json").write_text(json.dumps(given))
     return home
@@ -86,7 +96,7 @@ def test_the_seed_and_what_was_seen_reach_the_draw(home: Path) -> None:
     """The sample of training is the first of those with a label."""
     assert json.loads((home / "given.json").read_text()) == [
         {"seen": [True, *[False] * 36], "seed": 7, "labelled": 37},
-        {"seen": [False] * 10, "seed": 0, "labelled": 10},
+        {"seen": [False] * 14, "seed": 0, "labelled": 14},
     ]
 
 
@@ -97,6 +107,30 @@ def test_later_classes_are_those_of_all_extensions_that_answer(home: Path) -> No
         record = json.loads(extension.folder.decisions.read_text())
         later.append([taxonomy.path_name(node) for node in record["later_classes"]])
     assert later == [["a/new", "b/late", "b/last"], ["b/late", "b/last"], ["a/new", "b/late", "b/last"]]
+
+
+def test_classes_that_answer_already_are_not_new(home: Path) -> None:
+    first, second, third = extensions_of(home / "run")
+    assert [(each["class"], each["new"]) for each in first.added] == [
+        ("a/new", True), ("b/late", True), ("b/last", True)
+    ]  # fmt: skip
+    assert (second.added, second.retired) == ([], ["a/new", "b/w"])
+    assert [(each["class"], each["new"]) for each in third.added] == [("a/new", True), ("b/late", False)]
+
+
+def test_the_classifier_that_is_asked_for_answers(home: Path) -> None:
+    chosen = []
+    for extension in extensions_of(home / "run"):
+        record = json.loads(extension.folder.decisions.read_text())
+        chosen.append((record["classifier_choice"]["asked"], record["classifier"] == "prototypes"))
+    assert chosen[1] == ("prototypes", True)
+    assert [asked for asked, _ in chosen] == ["auto", "prototypes", "auto"]
+
+
+def test_labelled_samples_of_an_extension_are_known_by_content(home: Path) -> None:
+    run = lt.load(home / "run").run
+    source = open_other(run, home / "first.npz", unlabelled=True)
+    assert seen_in_extensions(run, source).tolist() == [False, *[True] * 37]
 
 
 def test_samples_of_a_retired_class_are_not_those_of_its_return(home: Path) -> None:
@@ -183,3 +217,52 @@ def test_groups_of_copies_are_told_and_those_of_patients_are_not(monkeypatch: py
     assert of_copies == ["Two samples are equal.", extend._COPIES]
     assert of_patients == ["Two samples are equal."]
     assert opened(monkeypatch, ([], [], []))[2] == ["Two samples are equal."]
+
+
+def test_the_samples_beside_which_new_classes_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of training, and of those held out the ones that promises rest on."""
+    split = np.array(["train", "val", "train"])
+    own = EmbeddingTable(torch.eye(3), torch.tensor([X, Y, Y]), split=split)
+    theirs = EmbeddingTable(2 * torch.eye(3)[:2], torch.tensor([Y, X]), split=np.array(["val", "val"]))
+    stored: dict[str, Any] = {"own": own, "theirs": None}
+    monkeypatch.setattr(extend, "load_reference", lambda run: stored["own"])
+    monkeypatch.setattr(extend, "load_calibration", lambda run: stored["theirs"])
+    monkeypatch.setattr(extend, "keep_reference", lambda run, table: own)
+    monkeypatch.setattr(extend, "OwnSamples", lambda path: lambda: "own samples")
+    home: Any = SimpleNamespace(path=Path("r"))
+
+    def nodes(on: str, folder: str = "r") -> list[int]:
+        run = SimpleNamespace(folder=SimpleNamespace(path=Path(folder)))
+        before: Any = SimpleNamespace(run=run, record={"calibrated_on": on})
+        return _reference(before, home).nodes.tolist()
+
+    assert nodes("new.csv") == nodes("validation samples") == [X, Y, Y], "there are no others"
+    stored["theirs"] = theirs
+    assert nodes("new.csv") == [X, Y, Y, X]
+    assert nodes("validation samples") == [X, Y, Y], "left by a calibration before"
+    stored["own"] = None
+    assert nodes("validation samples") == [X, Y, Y], "made from the data"
+    with pytest.raises(RunError, match=r"^'e' keeps no reference samples, beside which new classes could be"):
+        nodes("new.csv", "e")
+
+
+def test_which_seen_samples_have_a_class_that_is_new() -> None:
+    """Of training where the run's taxonomy lacks it, of others where it answers no more: y is retired."""
+    both = Taxonomy.from_paths(["a/x", "a/y", "a/z"])
+    x, y, z = both.leaves.tolist()
+    source: Any = SimpleNamespace(taxonomy=both, nodes=torch.tensor([x, y, z, x, y, z, -1, z]))
+    rule = SimpleNamespace(classes=SimpleNamespace(nodes=torch.tensor([X])))
+    before: Any = SimpleNamespace(run=SimpleNamespace(taxonomy=TREE), rule=rule)
+    trained = torch.tensor([True] * 3 + [False] * 5)
+    seen = torch.tensor([True] * 7 + [False])
+    found = _has_new_class(before, source, ExtendOptions("r", "new.csv"), trained, seen)
+    assert found.nonzero()[:, 0].tolist() == [2, 4, 5]
+
+
+def test_a_class_of_which_all_would_be_held_out_is_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    folds = torch.tensor([0] * 12 + [0, 1] * 6)
+    monkeypatch.setattr(extend, "make_folds", lambda *given, **named: folds)
+    table = EmbeddingTable(torch.eye(24), torch.tensor([X] * 12 + [Y] * 12))
+    none = torch.zeros(24, dtype=torch.bool)
+    found = _held_out(table, none, torch.tensor([X, Y]), TREE, 0, set_aside=False)
+    assert np.asarray(found.split).tolist() == ["train"] * 12 + ["val", "train"] * 6

@@ -13,7 +13,8 @@ import torch
 
 from labeltree.decisions import Promise
 from labeltree.decisions.answers import Answers
-from labeltree.inference.answers.answered import Answered
+from labeltree.inference.answers.answered import MOST_SHOWN, Answered
+from labeltree.inference.answers.asked_questions import question_scores
 from labeltree.inference.answers.format_answers import answer_cells, answer_rows, skipped_row
 from labeltree.inference.coverage import Coverage, PartCoverage, count_called_unknown, measure_coverage
 from labeltree.inference.predict import _say_conflicts, _table_by_unit, _unit_names
@@ -304,10 +305,68 @@ def test_rows_stand_where_their_samples_were() -> None:
     assert [row["label"] for row in done] == [None, "tool/saw", None, "tool/axe", "toy"]
     unlabelled = answer_rows(answers_of([SAW], [False]), ["e"], TREE, torch.tensor([-1]))
     assert (unlabelled[0]["label"], unlabelled[0]["holds"]) == (None, None)
+    nowhere = answer_rows(answers_of([0], [True]), ["e"], TREE, torch.tensor([-1]))
+    assert nowhere[0]["holds"] is None, "there is no label that it could hold"
     assert set(skipped_row("a", "broken", [], compared=True)) > {"unknown", "p_known"}
     assert "p_known" not in skipped_row("a", "broken", [])
     nothing = Answered(["a"], answers_of([], [], []), TREE, "coverage 0.9", skipped={0: "broken"})
     assert nothing[0]["p_known"] is None, "as beside others"
+
+
+class Asked:
+    """A question whose score is the probability of the saw."""
+
+    def __init__(self, name: str, differ: tuple[int, ...]) -> None:
+        self.name, self.differ = name, differ
+
+    def scores(self, probabilities: torch.Tensor) -> torch.Tensor:
+        return probabilities[:, 0]
+
+    def groups_differ(self, nodes: torch.Tensor, units: torch.Tensor) -> bool:
+        return len(nodes) in self.differ
+
+
+def test_what_the_score_of_a_question_is() -> None:
+    """Of two tables of labelled samples it is enough that groups of one differ."""
+    p = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5], [0.25, 0.75]]).double()
+    table = table_of([SAW, SAW, AXE, AXE], [7, 7, 7, -1])
+    known = [table_of([SAW] * 3, [1, 1, 2]), table_of([SAW] * 2, [1, 1])]
+    rule = SimpleNamespace(probabilities=lambda scores: p)
+    decider: Any = SimpleNamespace(rule=rule, scores=lambda table: None, labelled_samples=known)
+    questions: Any = [Asked("sharp", (2,)), Asked("blunt", ())]
+    scores, told = question_scores(questions, decider, table, "group", "patient")
+    assert scores["sharp"].tolist() == pytest.approx([0.9, 0.25]), "the greatest of its samples"
+    combined = (0.9 * 0.2 * 0.5) ** (1 / 3)
+    other = (0.1 * 0.8 * 0.5) ** (1 / 3)
+    assert scores["blunt"].tolist() == pytest.approx([combined / (combined + other), 0.25])
+    alike = "as 'labeltree evaluate' scores it."
+    assert told.splitlines() == [
+        f"sharp: the score of each patient is that of its most suspicious sample, {alike}",
+        f"blunt: the score of each patient is that of its samples' combined probabilities (logits), {alike}",
+    ]
+    decider.labelled_samples = []
+    _, told = question_scores(questions, decider, table, "group", "patient")
+    assert told.splitlines()[0] == (
+        "sharp: the score of each patient is that of its samples' combined probabilities (logits)."
+    )
+    scores, told = question_scores(questions, decider, table, None)
+    assert scores["blunt"].tolist() == pytest.approx([0.9, 0.2, 0.5, 0.25])
+    assert told == (
+        "sharp and blunt: the sum of the probabilities of its classes, as 'labeltree evaluate' scores it."
+    )
+
+
+def test_a_long_list_is_shown_in_part() -> None:
+    """Of thirty samples one could not be read; its row counts, too."""
+    names = [f"s{number}" for number in range(30)]
+    done = Answered(names, answers_of([SAW] * 29, [False] * 29), TREE, "coverage 0.9", skipped={3: "broken"})
+    shown = repr(done)
+    assert f"… {30 - MOST_SHOWN} more\n" in shown
+    assert "no answer: broken" in shown
+    assert f"s{MOST_SHOWN - 1} " in shown
+    assert f"s{MOST_SHOWN} " not in shown
+    some = Answered(names[:MOST_SHOWN], answers_of([SAW] * MOST_SHOWN, [False] * MOST_SHOWN), TREE, "")
+    assert " more" not in repr(some)
 
 
 def test_a_long_name_shows_its_end() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -104,6 +105,16 @@ def test_samples_that_were_seen_are_answered_and_measure_nothing() -> None:
     assert not new.seen.any()
 
 
+def test_unknown_samples_of_groups_are_drawn_together() -> None:
+    """Twenty-five samples of five groups, too few to tell."""
+    task = task_of([])
+    grouped = replace(task.table, groups=torch.arange(COUNT) // 5)
+    object.__setattr__(task, "table", grouped)
+    done = _answer_samples(task, SAID)
+    assert done.called_unknown is not None
+    assert (done.called_unknown.groups, done.called_unknown.kept) == (5, None)
+
+
 def test_few_new_samples_or_own_ones_are_not_compared() -> None:
     assert task_of([0, 1, 2, 3, 4]).drift() == "20 are compared"
     assert task_of([0, 1, 2, 3, 4, 5]).drift() == "19 are compared"  # a table: why not is said
@@ -175,6 +186,10 @@ def test_another_choice_is_made_by_all_that_is_known(monkeypatch: pytest.MonkeyP
     assert run_classifiers.run_classifiers(run, "own").chosen == before, "as it was asked for before"
     assert run_classifiers.run_classifiers(run).chosen == before
     assert len(kept) == 1
+    by_itself = replace(before, asked="auto")
+    monkeypatch.setattr(run_classifiers, "_read", lambda run, own: Classifiers({}, by_itself))
+    assert run_classifiers.run_classifiers(run, "own").chosen.asked == "own", "it was not asked for before"
+    assert len(kept) == 2
 
 
 class Head:

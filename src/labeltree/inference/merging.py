@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from labeltree.atomic import new_folder_in, writing
+from labeltree.counted_nouns import say_count
 from labeltree.data.source import digest_set, have_digest
 from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import Classifiers
@@ -212,8 +213,9 @@ def _check_apart(folders: Sequence[RunFolder]) -> None:
         for known, other in seen:
             if shared := int(have_digest(digests, known).sum()):
                 raise DataError(
-                    f"{shared} samples of '{folder.path}' are in '{other.path}', too, and would "
-                    "count twice; let one of the runs forget them first ('labeltree forget')"
+                    f"{say_count(shared, 'sample')} of '{folder.path}' {'is' if shared == 1 else 'are'} in "
+                    f"'{other.path}', too, and would count twice; let one of the runs forget "
+                    f"{'it' if shared == 1 else 'them'} first ('labeltree forget')"
                 )
         seen.append((digest_set(digests), folder))
 

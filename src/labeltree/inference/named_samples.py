@@ -634,7 +634,7 @@ def text_settings(run: TrainedRun, path: Path, given: Mapping[str, Any]) -> dict
     """The encoding and the sheet of another table: those given, or those of training where it needs them."""
     known = run.recipe.table
     told = {name: given[name] for name in ("encoding", "sheet") if name in given}
-    return settings_of_another(path, known.encoding, None if "sheet" in told else known.sheet) | told
+    return settings_of_another(path, known.encoding, known.sheet) | told
 
 
 def _columns(

@@ -52,7 +52,7 @@ class AnswerTable:
             del columns["sample"]
         self.given = GivenColumns((), ()) if given is None else given
         self._given_names = list_free_names(self.given.names, ())
-        names = list_free_names(columns, {*self.given.names, *self._given_names})
+        names = list_free_names(columns, self._given_names)
         self.columns = dict(zip(names, columns.values(), strict=True))
 
     def text(self, about: Mapping[str, Any]) -> str:
