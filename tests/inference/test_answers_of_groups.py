@@ -218,7 +218,9 @@ def task_of_groups(monkeypatch: pytest.MonkeyPatch, *, labelled: bool = True, **
         return answers_of(answered), None
 
     monkeypatch.setattr(predict, "answer_scores_by", answer)
-    source: Any = SimpleNamespace(name="new.csv", taxonomy=TREE, group_names=names, attributes={})
+    source: Any = SimpleNamespace(
+        name="new.csv", taxonomy=TREE, group_names=names, attributes={}, modalities=("text",)
+    )
     named = NamedSamples(["a", "b", "c", "d"], source, {3: "broken", 1: "empty"})
     decider: Any = Model()
     for name, value in model.items():

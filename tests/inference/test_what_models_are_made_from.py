@@ -291,7 +291,7 @@ def decider_on(on: str, groups: list[int] | None, **record: Any) -> Any:
     rule = DecisionRule(ClassNodes(TREE.leaves, TREE), Calibrator(), "leaf", fitted, {})
     promised = PromiseSamples.of(rule, "other", source="their.csv", unpromised=("b",))
     return SimpleNamespace(
-        rule=rule, promise_samples=promised,
+        rule=rule, promise_samples=promised, doubt="" if groups else "It hardly guesses better.",
         record={"calibrated_on": on, "calibration_check": {"sentence": "It fits."}, **record},
     )  # fmt: skip
 
@@ -304,7 +304,7 @@ def test_the_facts_of_a_calibration() -> None:
     assert (facts["kind"], facts["descent"], facts["sentence"]) == ("none", "leaf", "It fits.")
     assert (facts["thresholds"]["0.95"] is None, facts["thresholds"]["0.99"]) == (False, None)
     assert facts["rests_on"] == "Coverage is calibrated on 40 samples of 19 groups of 'their.csv'."
-    assert facts["unpromised"] == ["b"]
+    assert (facts["unpromised"], facts["warning"]) == (["b"], None)
     public = _calibration(decider_on("their.csv", groups), public=True)
     assert public["on"] == "other samples"
     assert public["rests_on"] == "Coverage is calibrated on 40 samples of 19 groups of other data."
@@ -312,6 +312,7 @@ def test_the_facts_of_a_calibration() -> None:
     assert (few["on"], few["groups"], few["thresholds"]["0.95"]) == ("validation samples", 18, None)
     plain = _calibration(decider_on("validation samples", None, set_aside=True), public=True)
     assert (plain["on"], plain["samples"], plain["groups"]) == ("samples of the split calib", 40, None)
+    assert plain["warning"] == "It hardly guesses better."
 
 
 def test_the_facts_of_a_training(monkeypatch: pytest.MonkeyPatch) -> None:

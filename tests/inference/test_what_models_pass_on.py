@@ -177,7 +177,7 @@ def test_names_tell_whether_a_row_of_the_table_has_several_samples(tmp_path: Pat
         rows = SimpleNamespace(per_row=per_row, find=lambda ids: ids // 2)
         return Three(
             instances=torch.tensor([0, 1, 4]), unread={3: ("d", "broken")}, table_rows=rows, columns={},
-            paths=lambda every: ["a", "b", "e"], vectors=None, texts=None,
+            paths=lambda every: ["a", "b", "e"], vectors=None, texts=None, unread_units={},
         )  # fmt: skip
 
     for per_row in (1, 2):
