@@ -160,14 +160,18 @@ def test_before_and_after_are_of_the_samples_that_count_in_both(monkeypatch: pyt
         monkeypatch.setattr(other_taxonomy, "load_outcomes", lambda file: {"ce": own})
         return compare_with_before(SimpleNamespace(metrics="", outcomes=""), now)  # type: ignore[arg-type]
 
+    anew = (
+        "Here classifiers learned the mapped labels anew; 'predict' answers with the run's own, so its answers "
+        "may differ."
+    )
     assert said(own, here) == (
         "Before and after, on the same samples: of the 4 whose label is a class on both taxonomies, the "
         "answers were right for 50.0% on the run's own and are right for 75.0% here. Fewer classes are "
-        "easier to tell apart."
+        f"easier to tell apart. {anew}"
     )
     worse = said(here, own)
     assert worse is not None
-    assert worse.endswith("were right for 75.0% on the run's own and are right for 50.0% here.")
+    assert worse.endswith("were right for 75.0% on the run's own and are right for 50.0% here. " + anew)
     assert said(own, here, "val") is None
     assert said(own, outcomes([8], [1.0])) is None
 
