@@ -161,8 +161,8 @@ def test_before_and_after_are_of_the_samples_that_count_in_both(monkeypatch: pyt
         return compare_with_before(SimpleNamespace(metrics="", outcomes=""), now)  # type: ignore[arg-type]
 
     anew = (
-        "Here classifiers learned the mapped labels anew; 'predict' answers with the run's own, so its answers "
-        "may differ."
+        "Here classifiers learned the mapped labels anew; 'predict' answers with the run's own, so its "
+        "answers may differ."
     )
     assert said(own, here) == (
         "Before and after, on the same samples: of the 4 whose label is a class on both taxonomies, the "

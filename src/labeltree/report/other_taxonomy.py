@@ -145,8 +145,8 @@ def compare_with_before(run: RunFolder, now: EvaluationResult) -> str | None:
     return (
         f"Before and after, on the same samples: of the {len(common):,} whose label is a class on both "
         f"taxonomies, the answers were right for {first:.1%} on the run's own and are right for {second:.1%} "
-        f"here.{easier} Here classifiers learned the mapped labels anew; 'predict' answers with the run's own, "
-        "so its answers may differ."
+        f"here.{easier} Here classifiers learned the mapped labels anew; 'predict' answers with the run's "
+        "own, so its answers may differ."
     )
 
 
