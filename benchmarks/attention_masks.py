@@ -91,7 +91,7 @@ def of_depth(tree: Taxonomy, depth: int) -> HiMulConLoss:
     return HiMulConLoss(tree, weights=weights)
 
 
-def measure(hidden: Tensor, samples: Samples) -> Row:
+def score(hidden: Tensor, samples: Samples) -> Row:
     """Answers of a logistic regression, and retrieval."""
     points = nn.functional.normalize(hidden, dim=1)
     best: tuple[float, LogisticRegression] | None = None
@@ -141,7 +141,7 @@ def main() -> None:
             for method in NAMES:
                 masked, wrong = method != NAMES[0], method == WRONG
                 hidden, seconds = timed(partial(train, samples, seed, masked=masked, wrong=wrong))
-                row = measure(hidden, samples) | {"CPU s": seconds}
+                row = score(hidden, samples) | {"CPU s": seconds}
                 rows.setdefault(name, {}).setdefault(method, []).append(row)
                 print(f"{name}, split {seed}, {method}: {row}", flush=True)
         text = "\n".join(tables(rows)) + "\n"

@@ -372,7 +372,7 @@ def test_a_depth_of_a_single_node_has_no_number(under_one: tuple[EmbeddingTable,
                 assert math.isnan(depths[0]), (name, column)
         assert not any(math.isnan(result.by_depth[column][1]) for column in result.by_depth)
     shown = {tile.title: tile.number for tile in tiles(found)}
-    assert shown["get the right coarsest group"] == percent(found.main.answer_by_depth[1])
+    assert shown["get the right main branch"] == percent(found.main.answer_by_depth[1])
     assert "100\u202f% of all mistakes stay" not in " ".join(evaluation_verdict(found, "images"))
 
 

@@ -101,7 +101,7 @@ class TaxonomyDAG(Graph):
         """Make a tree by a named rule that chooses one parent for each node.
 
         - `odir`: the parent nearest the root; in a tie the one with more samples at or below it (Section 4.1
-          of Climbing the Label Tree), then the first by id, or in the order of the file where one has no id.
+          of Climbing the Label Tree), then the first by id, or by name where one has no id.
           All nodes stay.
         - `yolo9000`: classes with a single path to the root come first; each other class adds the path that
           needs the fewest new nodes (Section 3.1 of Barz & Denzler 2019). Nodes on no such path are dropped.

@@ -83,8 +83,8 @@ def nearest_root(dag: Graph, frequencies: NodesLike | None) -> list[int]:
     """The ODIR rule: of several parents each node keeps the one nearest the root (Section 4.1 of Climbing the
     Label Tree).
 
-    Ties go to the parent with more samples at or below it, then to the first by id if all have one, else in
-    the order of the file: a renamed node changes no tree.
+    Ties go to the parent with more samples at or below it, then to the first by id if all have one, else by
+    name: the order of a file changes no tree, nor does a new name of a node that has an id.
 
     Args:
         dag: The DAG to project.
@@ -97,10 +97,9 @@ def nearest_root(dag: Graph, frequencies: NodesLike | None) -> list[int]:
     main_parent: list[int] = dag.numbering.main_parent.tolist()
     depth = dag.numbering.depth.tolist()
     for node in several:
-        above = dag.parents(node)
-        ids = {p: _id_of(dag, p) for p in above}
-        known = all(ids.values())
-        main_parent[node] = min(above, key=lambda p: (depth[p], -weight[p], ids[p] if known else "", p))
+        ids = {parent: _id_of(dag, parent) for parent in dag.parents(node)}
+        called = ids if all(ids.values()) else {parent: dag.names[parent] for parent in ids}
+        main_parent[node] = min(called, key=lambda p: (depth[p], -weight[p], called[p], p))
     return main_parent
 
 

@@ -52,9 +52,7 @@ def _sentence(dag: TaxonomyDAG, choices: Sequence[Choice], options: ProjectOptio
         ties = sum(depth[each.kept] in {depth[parent] for parent in each.dropped} for each in choices)
         kept = "the one nearest the root (rule odir)"
         if ties:
-            kept += (
-                f", and of equally near ones ({say_count(ties, 'node')}) the first by id, else in the file"
-            )
+            kept += f", and of equally near ones ({say_count(ties, 'node')}) the first by id, else by name"
     others = sum(len(each.dropped) for each in choices)
     dropped = say_count(others, "other parent was", "other parents were")
     where = f"see {options.dropped}" if options.dropped is not None else "--dropped FILE.csv lists them"
