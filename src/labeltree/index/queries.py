@@ -389,21 +389,13 @@ def _embedded(index: Index, kind: Kind, queries: list[Query]) -> _Embedded:
 
 def _answer(query: Query, hits: Hits, label: int, nearest: Hits | None = None) -> Answer:
     """The answer to a query; `nearest` are the samples nearest to it where the hits are of some alone."""
-    votes = hits if nearest is None else nearest
-    likely = likely_label(votes) if label < 0 and query.kind in _EMBEDDED else -1
-    return Answer(
-        query.value,
-        "vector" if query.kind == "embedding" else query.kind,
-        hits,
-        label=label if label >= 0 else likely,
-        label_from="query"
-        if label >= 0
-        else None
-        if likely < 0
-        else "results"
-        if nearest is None
-        else "index",
-    )
+    kind = "vector" if query.kind == "embedding" else query.kind
+    if label >= 0:
+        return Answer(query.value, kind, hits, label, "query")
+    likely = likely_label(hits if nearest is None else nearest) if query.kind in _EMBEDDED else -1
+    if likely < 0:
+        return Answer(query.value, kind, hits)
+    return Answer(query.value, kind, hits, likely, "results" if nearest is None else "index")
 
 
 def _unread(query: Query, problem: str) -> Answer:

@@ -42,6 +42,7 @@ class Answer:
     hits: Hits | None
     label: int = -1
     label_from: Literal["query", "results", "index"] | None = None
+    problem: str | None = None
 
     @property
     def likely(self) -> str:
@@ -49,8 +50,6 @@ class Answer:
         if self.label_from == "index":
             return "likely, from the nearest of the whole index"
         return "likely, from the results" if self.label_from == "results" else ""
-
-    problem: str | None = None
 
 
 @dataclass(frozen=True)
