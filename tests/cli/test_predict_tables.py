@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -248,12 +249,52 @@ def test_a_taxonomy_is_read_from_a_sheet(
     assert Taxonomy.from_file("OLD.json").num_nodes == 7
     capfd.readouterr()
     for words, why in (
-        (("book.xlsx", "--table.gaps", "error"), "names gaps; of a taxonomy it names the sheet alone"),
+        (
+            ("book.xlsx", "--table.id_column", "x"),
+            "names id_column; of a taxonomy it names sheet or encoding",
+        ),
         (("OLD.json", *sheet), "'OLD.json' is no workbook (.xlsx)"),
         (("book.xlsx", "--table.sheet", "Lst"), "no sheet 'Lst', but 'Cover', 'List'"),
     ):
         assert run("taxonomy", "show", *words) == 2
         assert why in capfd.readouterr().err
+
+
+def test_a_taxonomy_is_read_by_the_settings_that_its_notes_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        ("a pan", "Home", "Pans"),
+        ("a pot", "", "Pans"),
+        ("a hoe", "Yard", "Hoes"),
+        ("a rake", "", "rakes"),
+    ]
+    rows += [("a rack", "", "Rakes"), ("another", "", "Rakes")]
+    write_workbook(Path("book.xlsx"), {"List": (("text", "Area", "Kind"), rows)})
+    columns = ("--table.label_columns", '["Area", "Kind"]')
+    assert run("taxonomy", "show", "book.xlsx", *columns) == 2
+    setting = re.search(r"--table\.fill_down '[^']*'", capfd.readouterr().err)
+    assert setting is not None
+    fill = shlex.split(setting[0])
+    assert run("taxonomy", "check", "book.xlsx", *columns, *fill) == 0
+    assert "Taxonomy(7 nodes" in capfd.readouterr().out
+    assert run("taxonomy", "convert", "book.xlsx", "same.json", *columns, *fill) == 0
+    assert Taxonomy.from_file("same.json").find("Yard/Rakes") > 0
+    capfd.readouterr()
+    assert run("taxonomy", "review", "book.xlsx", *columns, *fill, "--out", "changes.yaml") == 0
+    lines = [shlex.split(line) for line in capfd.readouterr().out.splitlines() if "labeltree" in line]
+    assert [line[-4:] for line in (lines[0], lines[-1])] == [[*columns, *fill]] * 2
+    assert run(*lines[0][1:]) == 0
+    assert run(*lines[1][1:]) == 0
+    for words, why in (
+        (("--column", "Kind", *fill), "does not go with --column or --form"),
+        (("--form", "edges", *fill), "does not go with --column or --form"),
+    ):
+        assert run("taxonomy", "show", "book.xlsx", *words) == 2
+        assert why in capfd.readouterr().err
+    assert run("taxonomy", "convert", "book.xlsx", "x.json", "--form", "edges", *fill) == 2
+    assert "names the sheet alone" in capfd.readouterr().err
 
 
 def test_the_only_sheet_is_read_whatever_its_name(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+import labeltree as lt
 from labeltree.cli.main import main
+from labeltree.data import open_source
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyMapping
 from labeltree.taxonomy.versions.between_versions import LabelsOfBoth
 from labeltree.workbooks import write_workbook
@@ -393,4 +395,37 @@ def test_review_reads_its_data_by_settings_of_their_table(
     assert run("review", "tree.xlsx", "--column", "path", "--data", "shop.xlsx", *settings) == 0
     assert "bird/Blue Tit (3)" in capsys.readouterr().out
     assert run("review", "twice.json", "--table.label_columns", '["Gruppe"]') == 2
-    assert "names label_columns; of a taxonomy it names the sheet alone" in capsys.readouterr().err
+    assert "'twice.json' cannot be read: it is not a list of records" in capsys.readouterr().err
+    assert run("review", "tree.newick", "--table.label_columns", '["Gruppe"]') == 2
+    assert "is of tables, and 'tree.newick' is none; leave it out" in capsys.readouterr().err
+
+
+def test_a_run_tells_how_the_labels_of_its_table_are_read(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other columns have names of the taxonomy, too: without the run, these would be taken."""
+    kinds = [
+        ("Garden", "rake", "pan"),
+        ("Garden", "hoe", "rake"),
+        ("Home", "pan", "hoe"),
+        ("Home", "wok", "wok"),
+    ]
+    rows = [(f"{kind} number {n}", shelf, kind, other) for n in range(4) for shelf, kind, other in kinds]
+    sheets = {"Old": (["text", "label"], [("x", "y")]), "Now": (["text", "Shelf", "Kind", "label"], rows)}
+    write_workbook(Path("shop.xlsx"), sheets)
+    table = {"sheet": "Now", "label_columns": ["Shelf", "Kind"]}
+    lt.train("shop.xlsx", "tree-ridge", out="run", table=table, progress_bar=False)
+    Path("changes.yaml").write_text(
+        "labeltree mapping: 1\nchanges:\n"
+        "- {rename: Garden/rake, to: Garden/leaf rake}\n- {move: Home/wok, to: Asia/wok}\n"
+    )
+    capsys.readouterr()
+    assert run("apply", "changes.yaml", "run", "--data", "shop.xlsx", "--out", "new.xlsx") == 0
+    assert capsys.readouterr().out == "8 labels changed; 8 as before: new.xlsx\n"
+    moved = open_source("new.xlsx", sheet="Now", label_columns=["Shelf", "Kind"])
+    assert [moved.taxonomy.path_name(node) for node in moved.nodes[:4].tolist()] == [
+        "Garden/leaf rake", "Garden/hoe", "Home/pan", "Asia/wok",
+    ]  # fmt: skip
+    words = ("--data", "shop.xlsx", "--out", "other.xlsx", "--table.label_columns", '["label"]')
+    assert run("apply", "changes.yaml", "run", *words) == 0  # what is given comes first
+    assert "4 labels changed" in capsys.readouterr().out

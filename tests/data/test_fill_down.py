@@ -85,6 +85,19 @@ def test_no_value_is_carried_into_another_block(tmp_path: Path) -> None:
         open_source(path, fill_down=["Shelf"])
 
 
+def test_blocks_of_which_some_are_merged_below_rows_without_a_label_are_said_to_be_outlined(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "shop.csv"
+    cells = ["", "Garden", "Garden", "Garden", "Home", "", "", "", "Yard", "", "", "", ""]
+    for labels, is_outlined in ((cells, True), ([*cells, "Yard"], False), ([""] * 3 + cells, False)):
+        path.write_text(
+            "text,Shelf\n" + "".join(f"a nice text {n},{text}\n" for n, text in enumerate(labels))
+        )
+        notes = open_source(path, label_columns=["Shelf"]).notes
+        assert any("--table.fill_down '[\"Shelf\"]'" in note for note in notes) == is_outlined
+
+
 def test_labels_of_which_most_are_missing_are_not_said_to_be_outlined(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     labels = [kind if number % 5 == 0 else "" for number, kind in enumerate("abaabbabbaab" * 5)]

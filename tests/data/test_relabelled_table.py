@@ -281,3 +281,17 @@ def _splits(folder: Path, parts: list[str]) -> Path:
     path = folder / "changes.yaml"
     path.write_text(f"labeltree mapping: 1\nchanges:\n- {{split: animals/birds/finch, to: {parts}}}\n")
     return path
+
+
+def test_labels_that_stand_above_empty_cells_are_written_full(tmp_path: Path) -> None:
+    """Else the rows below one that moves would have moved, too."""
+    path = tmp_path / "birds.csv"
+    path.write_text("x,order,genus,species\n1,birds,Parus,major\n2,,,blue\n3,,,major\n4,,Finch,green\n")
+    columns = ["order", "genus", "species"]
+    done, out = relabelled(path, label_columns=columns, fill_down=columns[:2])
+    assert out.read_text() == (
+        "x,order,genus,species\n1,birds,Parus,major\n2,birds,Cyanistes,blue tit\n3,birds,Parus,major\n"
+        "4,birds,Chloris,green\n"
+    )
+    assert (done.changed, done.kept, done.undecided) == (2, 2, {})
+    assert "3 empty cells of 'order' have the value above them (table.fill_down)" in done.notes

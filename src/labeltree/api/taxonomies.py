@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from labeltree.errors import TaxonomyError, check_place
 from labeltree.file_kinds import is_table_file, is_vector_file
@@ -69,14 +69,56 @@ def open_labels(
     column: Sequence[str] | str | None = None,
     form: Form | None = None,
     known: Taxonomy | None = None,
+    table: Mapping[str, Any] | None = None,
 ) -> tuple[AnyTaxonomy, Tensor | None]:
     """The taxonomy, and the labels of the samples, `(n,)` nodes, -1 where missing, if there are any.
 
     For a table, `names` and `synonyms` are as in `open_data`, and how it was read is said on stderr.
     `column` and `form` are as in `read_form`, `column` alone is that of whole paths, with the labels of the
     samples if the table has any. Several columns are the levels of a table, coarse to fine. A `known`
-    taxonomy of the labels tells which columns of a table they are, if none are named.
+    taxonomy of the labels tells which columns of a table they are, if none are named. `table` has settings
+    of a table, as for training.
     """
+    from labeltree.workbooks import choose_sheet
+
+    settings = dict(table or {})
+    with choose_sheet(settings.pop("sheet", None)):
+        if settings:
+            return _labels_by_settings(name, names, synonyms, column, form, settings)
+        return _read_labels(name, names, synonyms, column, form, known)
+
+
+def _labels_by_settings(
+    name: str,
+    names: Names | None,
+    synonyms: str | None,
+    column: Sequence[str] | str | None,
+    form: Form | None,
+    settings: Mapping[str, Any],
+) -> tuple[Taxonomy, Tensor]:
+    from labeltree.data.tables.table_source import labels_by_settings
+    from labeltree.training.read_recipes import read_table_settings
+
+    if column or form is not None:
+        raise TaxonomyError(
+            f"--table.{next(iter(settings))} does not go with --column or --form; name the columns of the "
+            "labels with --table.label_columns"
+        )
+    given = read_table_settings(settings).columns
+    read = labels_by_settings(Path(name), names=names or "exact", synonyms=synonyms, **given)
+    for note in read.notes:
+        print(f"labeltree: {note}", file=sys.stderr)
+    return read.taxonomy, read.nodes
+
+
+def _read_labels(
+    name: str,
+    names: Names | None,
+    synonyms: str | None,
+    column: Sequence[str] | str | None,
+    form: Form | None,
+    known: Taxonomy | None,
+) -> tuple[AnyTaxonomy, Tensor | None]:
     columns = [column] if isinstance(column, str) else list(column or ())
     if len(columns) > 1 and form is None:
         return _named_labels(name, names or "exact", synonyms, columns)
@@ -176,10 +218,11 @@ def convert_taxonomy(options: ConvertOptions) -> AnyTaxonomy:
     from labeltree.taxonomy.forms import read_form
     from labeltree.workbooks import choose_sheet
 
-    with choose_sheet((options.table or {}).get("sheet")):
-        if options.form is None:
-            taxonomy = open_labels(options.taxonomy, options.names, options.synonyms, options.column)[0]
-        else:
+    if options.form is None:
+        given = options.taxonomy, options.names, options.synonyms, options.column
+        taxonomy = open_labels(*given, table=options.table)[0]
+    else:
+        with choose_sheet((options.table or {}).get("sheet")):
             taxonomy = read_form(options.taxonomy, options.form, **options.form_settings)
     if options.release is not None:
         taxonomy = taxonomy.with_release(options.release)

@@ -173,9 +173,10 @@ def _relabel(data: Path, options: ApplyOptions, mapping: TaxonomyMapping) -> Rel
     if idle := [f"--table.{name}" for name in given if name not in known]:
         raise DataError(
             f"{', '.join(idle)}: labels are read as they stand; there are only --table.label_columns, "
-            "separator, label_separator, encoding and sheet"
+            "fill_down, separator, label_separator, encoding and sheet"
         )
-    done = relabel_table(data, Path(options.out), mapping, **given)
+    of_run = {name: value for name, value in _run_settings(data, options.old, given).items() if name in known}
+    done = relabel_table(data, Path(options.out), mapping, **of_run | given)
     for note in done.notes:
         print(f"labeltree: {note}", file=sys.stderr)
     return done
@@ -225,10 +226,9 @@ def review_taxonomy(options: ReviewOptions) -> ReviewedTaxonomy:
     from labeltree.data.names.cleaning import Cleaner
     from labeltree.taxonomy.review_names import review
     from labeltree.taxonomy.versions.mapping_file import write_mapping
-    from labeltree.workbooks import choose_sheet
 
-    with choose_sheet(options.sheet):
-        taxonomy, labels = open_labels(options.taxonomy, column=options.column)
+    given = options.taxonomy_table
+    taxonomy, labels = open_labels(options.taxonomy, column=options.column, table=given)
     tree = as_tree(options.taxonomy, taxonomy)
     if options.out is not None:
         check_unedited(options.out, tree, replace=options.replace)
@@ -259,36 +259,19 @@ def _table_labels(
     Raises:
         DataError: If there are settings, but no table.
     """
-    from labeltree.data.table_columns import read_header, settings_of_another
     from labeltree.data.tables.table_source import labels_by_settings
     from labeltree.errors import DataError
     from labeltree.file_kinds import is_table_file
-    from labeltree.inference.named_samples import label_settings, table_settings
-    from labeltree.runs import ModelDescription, RunFolder
-    from labeltree.training.read_recipes import read_recipe
+    from labeltree.inference.named_samples import table_settings
 
-    path, folder = Path(data), None if place is None else RunFolder(place)
-    is_run = folder is not None and folder.recipe.is_file() and folder.description.is_file()
+    path, is_run = Path(data), place is not None and _is_trained(place)
     if table and not is_table_file(path):
         raise DataError(f"--data '{data}' is no table, and has no settings of one; leave --table.… out")
     is_of_labels = _holds_labels_alone(path)
     if not is_table_file(path) or not (table or is_run or is_of_labels):
         return None
     given = table_settings(table).columns
-    settings: dict[str, Any] = {}
-    if is_run:
-        assert folder is not None
-        recipe = read_recipe(folder.recipe)
-        columns = ModelDescription.load(folder.description).columns
-        known = None if "sheet" in given else recipe.table.sheet
-        text = settings_of_another(path, recipe.table.encoding, known)
-        text |= {name: given[name] for name in text if name in given}
-        there = read_header(path, **text).columns
-        settings = label_settings(recipe.table, columns, there) | text
-        labels = [name for name in columns.get("labels", ()) if name in there]
-        if "label_columns" not in settings and settings.get("evidence") is None and labels:
-            settings["label_columns"] = labels
-        settings["missing_labels"] = recipe.missing_labels or ()
+    settings = {} if place is None else _run_settings(path, place, given)
     allowed = inspect.signature(labels_by_settings).parameters
     chosen = {name: value for name, value in {**settings, **given}.items() if name in allowed}
     if is_of_labels or is_run:
@@ -297,6 +280,36 @@ def _table_labels(
     for note in read.notes:
         print(f"labeltree: {note}", file=sys.stderr)
     return read.taxonomy, read.nodes
+
+
+def _is_trained(place: str) -> bool:
+    """Whether a place is the folder of a run."""
+    from labeltree.runs import RunFolder
+
+    folder = RunFolder(place)
+    return folder.recipe.is_file() and folder.description.is_file()
+
+
+def _run_settings(path: Path, place: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """How the run at a place read the labels of its table, for another one; empty if there is no run."""
+    if not _is_trained(place):
+        return {}
+    from labeltree.data.table_columns import read_header, settings_of_another
+    from labeltree.inference.named_samples import label_settings
+    from labeltree.runs import ModelDescription, RunFolder
+    from labeltree.training.read_recipes import read_recipe
+
+    folder = RunFolder(place)
+    recipe, columns = read_recipe(folder.recipe), ModelDescription.load(folder.description).columns
+    known = None if "sheet" in given else recipe.table.sheet
+    text = settings_of_another(path, recipe.table.encoding, known)
+    text |= {name: given[name] for name in text if name in given}
+    there = read_header(path, **text).columns
+    settings = label_settings(recipe.table, columns, there) | text
+    labels = [name for name in columns.get("labels", ()) if name in there]
+    if "label_columns" not in settings and settings.get("evidence") is None and labels:
+        settings["label_columns"] = labels
+    return settings | {"missing_labels": recipe.missing_labels or ()}
 
 
 def _holds_labels_alone(path: Path) -> bool:

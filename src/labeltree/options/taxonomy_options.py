@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from labeltree.file_kinds import SHEETS
+from labeltree.file_kinds import SHEETS, is_table_file
 from labeltree.options.choices import Form, Linkage, NameReading, ProjectionRule, SuspectKind
 from labeltree.options.schema import Option, Options, Place
 from labeltree.options.shared import NO_TABLE, OfSplit, TableSettings
@@ -54,10 +54,12 @@ Synonyms = Annotated[str | None, _SYNONYMS]
 VersionSynonyms = Annotated[Path | None, _SYNONYMS]
 Old = Annotated[str, Option(f"the old version: {ANY}", metavar="OLD", positional=True)]
 New = Annotated[str, Option("the new version", metavar="NEW", positional=True)]
-SheetOfTaxonomy = Annotated[
+LABEL_SETTINGS = ("sheet", "encoding", "label_columns", "fill_down", "gaps", "separator")
+"""The settings of a table that say how its labels are read."""
+TaxonomyTable = Annotated[
     Mapping[str, Any] | None,
     Option(
-        "of a workbook: sheet (default: the first that is not empty)",
+        f"of a table, as for 'train': {', '.join(LABEL_SETTINGS)}",
         "`{'sheet': 'Products'}`",
         flag="--table.SETTING",
         metavar="V",
@@ -87,10 +89,10 @@ class ShowOptions(Options):
     column: Columns = None
     names: Names = None
     synonyms: Synonyms = None
-    table: SheetOfTaxonomy = None
+    table: TaxonomyTable = None
 
     def check(self) -> None:
-        _check_sheet(self, self.taxonomy, self.table)
+        _check_table(self, self.taxonomy, self.table)
 
 
 @dataclass(frozen=True)
@@ -103,10 +105,10 @@ class CheckOptions(Options):
     column: Columns = None
     names: Names = None
     synonyms: Synonyms = None
-    table: SheetOfTaxonomy = None
+    table: TaxonomyTable = None
 
     def check(self) -> None:
-        _check_sheet(self, self.taxonomy, self.table)
+        _check_table(self, self.taxonomy, self.table)
 
 
 _OF_FORM = ("levels", "describe", "separator", "column", "descriptions", "child", "parent")
@@ -161,10 +163,12 @@ class ConvertOptions(Options):
     parent: Annotated[str | None, Option("edges: the column of its parent", metavar="COLUMN")] = None
     names: Names = None
     synonyms: Synonyms = None
-    table: SheetOfTaxonomy = None
+    table: TaxonomyTable = None
 
     def check(self) -> None:
-        _check_sheet(self, self.taxonomy, self.table)
+        _check_table(self, self.taxonomy, self.table)
+        if self.form is not None and {*(self.table or ())} - {"sheet"}:
+            raise self.refusal("with `form`, `table` names the sheet alone; leave out the others, or `form`")
         if self.release is not None and not self.out.casefold().endswith(".json"):
             raise self.refusal(
                 f"only a .json file keeps a release, not '{self.out}'; name a file that ends in .json"
@@ -384,7 +388,8 @@ class ReviewOptions(Options):
     table: Annotated[
         Mapping[str, Any] | None,
         Option(
-            "of a taxonomy in a workbook: sheet; with `data`, settings of its table, as for 'train'",
+            f"of a table, as for 'train': {', '.join(LABEL_SETTINGS)}; with `data`, of its table, and of a "
+            "taxonomy in a workbook the sheet alone",
             "`{'label_columns': ['Product group']}`",
             flag="--table.SETTING",
             metavar="V",
@@ -401,9 +406,12 @@ class ReviewOptions(Options):
     replace: Replace = False
 
     @property
-    def sheet(self) -> str | None:
-        """The sheet of the taxonomy, if that is a workbook."""
-        return (self.table or {}).get("sheet") if _is_workbook(self.taxonomy) else None
+    def taxonomy_table(self) -> dict[str, Any]:
+        """The settings of the table of the taxonomy; of a workbook, beside data, the sheet."""
+        given = dict(self.table or {})
+        if self.data is None:
+            return given
+        return {"sheet": given["sheet"]} if "sheet" in given and _is_workbook(self.taxonomy) else {}
 
     @property
     def data_table(self) -> dict[str, Any]:
@@ -415,14 +423,20 @@ class ReviewOptions(Options):
 
     def check(self) -> None:
         if self.data is None:
-            _check_sheet(self, self.taxonomy, self.table)
+            _check_table(self, self.taxonomy, self.table)
 
 
-def _check_sheet(options: Options, taxonomy: str, table: Mapping[str, Any] | None) -> None:
-    """Refuse settings of a table other than the sheet of a workbook."""
-    if others := sorted({*(table or ())} - {"sheet"}):
-        raise options.refusal(f"`table` names {', '.join(others)}; of a taxonomy it names the sheet alone")
-    if table and not _is_workbook(taxonomy):
+def _check_table(options: Options, taxonomy: str, table: Mapping[str, Any] | None) -> None:
+    """Refuse settings that say nothing of how the labels of the taxonomy's table are read."""
+    if not table:
+        return
+    if others := sorted({*table} - {*LABEL_SETTINGS}):
+        raise options.refusal(
+            f"`table` names {', '.join(others)}; of a taxonomy it names {' or '.join(LABEL_SETTINGS)}"
+        )
+    if not is_table_file(taxonomy):
+        raise options.refusal(f"`table` is of tables, and '{taxonomy}' is none; leave it out")
+    if "sheet" in table and not _is_workbook(taxonomy):
         raise options.refusal(f"`table` names a sheet, and '{taxonomy}' is no workbook (.xlsx); leave it out")
 
 

@@ -51,11 +51,9 @@ def run(arguments: list[str]) -> None:
 
 def _show(options: ShowOptions) -> None:
     from labeltree.api.taxonomies import open_labels
-    from labeltree.workbooks import choose_sheet
 
     given = options.taxonomy, options.names, options.synonyms, options.column, options.form
-    with choose_sheet((options.table or {}).get("sheet")):
-        taxonomy, _ = open_labels(*given)
+    taxonomy, _ = open_labels(*given, table=options.table)
     if taxonomy.release is not None:
         print(f"release {taxonomy.release}")
     print(taxonomy.render(max_depth=options.depth, max_children=options.children))
@@ -63,11 +61,9 @@ def _show(options: ShowOptions) -> None:
 
 def _check(options: CheckOptions) -> None:
     from labeltree.api.taxonomies import open_labels
-    from labeltree.workbooks import choose_sheet
 
     given = options.taxonomy, options.names, options.synonyms, options.column, options.form
-    with choose_sheet((options.table or {}).get("sheet")):
-        taxonomy, nodes = open_labels(*given)
+    taxonomy, nodes = open_labels(*given, table=options.table)
     print(repr(taxonomy))
     if taxonomy.release is not None:
         print(f"release {taxonomy.release}")

@@ -46,19 +46,19 @@ def run_review(options: ReviewOptions) -> None:
     if options.out is not None and done.review.findings:
         print(f"written as comments: {options.out}; remove the '#' of those that are right, then")
         given = options.taxonomy
-        of_sheet = "" if options.sheet is None else f" --table.sheet {shlex.quote(options.sheet)}"
-        if options.column:
+        settings, chosen = options.taxonomy_table, options.column or ()
+        if chosen or settings:
             given = "OLD.json"
-            form = " ".join(f"--column {shlex.quote(column)}" for column in options.column)
-            form = form if len(options.column) > 1 else f"--form breadcrumbs {form}"
-            print(f"  labeltree taxonomy convert {typed(options.taxonomy)} {given} {form}{of_sheet}")
+            form = " --form breadcrumbs" if len(chosen) == 1 else ""
+            form += "".join(f" --column {shlex.quote(column)}" for column in chosen)
+            form += _typed_settings(settings)
+            print(f"  labeltree taxonomy convert {typed(options.taxonomy)} {given}{form}")
         print(f"  labeltree taxonomy apply {typed(options.out)} {given} --out NEW.json")
         data = options.data or (options.taxonomy if done.samples is not None else None)
-        columns = None if "label_columns" in options.data_table else options.column
-        command = training_command(options.taxonomy, options.out, "NEW.json", data, columns or ())
-        print(
-            f"  {command}{of_sheet if data == options.taxonomy else ''}{_typed_settings(options.data_table)}"
-        )
+        of_data = options.data_table if options.data is not None else settings
+        columns = () if "label_columns" in of_data else chosen
+        command = training_command(options.taxonomy, options.out, "NEW.json", data, columns)
+        print(f"  {command}{_typed_settings(of_data)}")
         print("and review NEW.json: once these are carried out, there may be more to propose")
     elif done.review.findings:
         print("--out duplicates.yaml writes them down, to be accepted one by one")

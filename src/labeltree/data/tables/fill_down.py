@@ -17,6 +17,7 @@ __all__ = ["fill_columns", "fill_setting", "find_outlined", "outlined_words", "r
 
 Array = np.ndarray[Any, Any]
 _EMPTY = 0.5  # share of the rows in which an outlined column is empty: blocks have two rows and more
+_ABOVE = 3  # rows without a label that may stand above the first block
 
 
 def fill_columns(table: DataTable, columns: Sequence[str]) -> tuple[DataTable, list[str]]:
@@ -52,16 +53,18 @@ def fill_columns(table: DataTable, columns: Sequence[str]) -> tuple[DataTable, l
 def find_outlined(table: DataTable, columns: Sequence[str]) -> list[str]:
     """Those columns that have a value in the first row of a block, and are empty in its other rows.
 
-    The first row has a value, at least half of the cells are empty, and no value follows itself.
+    One of the first rows has a value, at least half of the cells are empty, and no value comes again after
+    empty cells; in adjacent rows it does where cells are merged in truth.
     """
     return [name for name in columns if not table.holds_lists(name) and _is_outlined(table.cells(name).codes)]
 
 
 def _is_outlined(codes: Array) -> bool:
-    given = codes[codes >= 0]
-    if len(given) < 2 or codes[0] < 0 or len(given) > (1 - _EMPTY) * len(codes):
+    places = np.flatnonzero(codes >= 0)
+    if len(places) < 2 or places[0] > _ABOVE or len(places) > (1 - _EMPTY) * len(codes):
         return False
-    return bool((given[1:] != given[:-1]).all())
+    again = codes[places[1:]] == codes[places[:-1]]
+    return bool((np.diff(places)[again] == 1).all() and not again.all())
 
 
 def repeat_codes(codes: Array) -> Array:

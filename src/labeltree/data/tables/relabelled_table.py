@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from labeltree.counted_nouns import say_count
 from labeltree.data.biology.rank_gaps import LabelFinder
-from labeltree.data.column_roles import TO_DECIDE
+from labeltree.data.column_roles import TO_DECIDE, list_columns
 from labeltree.data.table_columns import Cells, DataTable
 from labeltree.data.tables.changed_cells import write_changed
+from labeltree.data.tables.fill_down import fill_columns
 from labeltree.data.tables.label_columns import find_label_columns
 from labeltree.data.tables.table_samples import list_sample_columns
 from labeltree.errors import DataError
@@ -210,6 +213,7 @@ def relabel_table(
     mapping: TaxonomyMapping,
     *,
     label_columns: Sequence[str] | str | None = None,
+    fill_down: Sequence[str] | str | None = None,
     separator: str | None = None,
     label_separator: str | None = None,
     encoding: str | None = None,
@@ -227,6 +231,8 @@ def relabel_table(
         out: Where the new one goes; a file of the same kind.
         mapping: What became of the nodes.
         label_columns: As for `open_table`, as are the further ones.
+        fill_down: Columns in which an empty cell means the value above it; those of labels are written full,
+            as a label that moves would else be that of the cells below it.
         separator: What separates the names of paths.
         label_separator: What stands between the labels of a cell.
         encoding: Of text.
@@ -235,7 +241,8 @@ def relabel_table(
     Raises:
         DataError: If it cannot be read, no label is of the old version, or a label stands in a list.
     """
-    table = DataTable.read(path, encoding, sheet)
+    as_is = DataTable.read(path, encoding, sheet)
+    table, filled = fill_columns(as_is, list_columns(fill_down))
     if TO_DECIDE in table.columns:
         raise DataError(
             f"{table} has a column '{TO_DECIDE}' already: decide about its rows, and remove the column"
@@ -265,12 +272,13 @@ def relabel_table(
             f"{some([_join_texts(codes, cells) for codes in strange], 3)}; name the columns of the labels, "
             "--table.label_columns NAME"
         )
-    new: dict[str, dict[int, str]] = {
-        name: {row: one.cells[place] for row, one in enumerate(done) if one.cells is not None}
-        for place, name in enumerate(chosen.columns)
-    }
+    new: dict[str, dict[int, str]] = {}
+    for place, (name, column) in enumerate(zip(chosen.columns, cells, strict=True)):
+        was_empty = np.flatnonzero((as_is.cells(name).codes < 0) & (column.codes >= 0)).tolist()
+        new[name] = {row: column.texts[column.codes[row]] for row in was_empty}
+        new[name] |= {row: one.cells[place] for row, one in enumerate(done) if one.cells is not None}
     undecided = [one.why for one in done]
-    write_changed(table, out, new, {TO_DECIDE: undecided} if any(undecided) else {}, encoding, sheet)
+    write_changed(as_is, out, new, {TO_DECIDE: undecided} if any(undecided) else {}, encoding, sheet)
     changed = sum(one.cells is not None for one in done)
     kinds = [one.kind for one in done if one.kind]
     return RelabelledTable(
@@ -280,7 +288,7 @@ def relabel_table(
         unlabelled=empty,
         undecided={kind: kinds.count(kind) for kind in dict.fromkeys(kinds)},
         unknown=tuple(_join_texts(codes, cells) for codes in strange),
-        notes=(*table.notes, *chosen.notes),
+        notes=(*table.notes, *filled, *chosen.notes),
     )
 
 

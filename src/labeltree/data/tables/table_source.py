@@ -716,7 +716,9 @@ def labels_by_settings(
     rows = None if evidence.sample_column is None else SampleRows(whole, evidence.sample_column)
     taken = [] if known is None else list_sample_columns(whole)
     if label_columns is None and not evidence.given and (known is None or taken):
-        labels = _labels_of(whole, LabelNames(names, synonyms), known=known)
+        named = LabelNames(names, synonyms)
+        missing = MissingNames(missing_labels)
+        labels = _labels_of(whole, named, (), known, gaps=gaps, separator=separator, missing=missing)
         return dataclasses.replace(labels, notes=(*filled, *labels.notes))
     if votes:
         of_labels = LabelColumns(list(votes))
@@ -744,6 +746,10 @@ def _labels_of(
     names: LabelNames | None = None,
     columns: Sequence[str] = (),
     known: Taxonomy | None = None,
+    *,
+    gaps: Gaps | None = None,
+    separator: str | None = None,
+    missing: MissingNames | None = None,
 ) -> TableLabels:
     if columns:
         labels = label_nodes(table, [table.find(column) for column in columns], None, names=names)
@@ -759,10 +765,9 @@ def _labels_of(
         if not has_ids(table):  # images of occurrences may be found by a rule
             raise
         taken = set()
-    of_labels = find_label_columns(table, None, taken, taxonomy=known)
-    labels = read_labels(
-        table, of_labels.columns, None, MissingNames(()), None, names or LabelNames(), None, LabelEvidence()
-    )
+    of_labels = find_label_columns(table, None, taken, gaps=gaps, taxonomy=known)
+    reading = names or LabelNames(), separator, LabelEvidence()
+    labels = read_labels(table, of_labels.columns, None, missing or MissingNames(()), gaps, *reading)
     notes = (*table.notes, *of_labels.notes, *labels.notes)
     unread = _unread(table, {*of_labels.columns, *UNNAMED_ROLES}, notes)
     return dataclasses.replace(labels, notes=(*notes, *unread))
