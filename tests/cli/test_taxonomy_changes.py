@@ -397,7 +397,7 @@ def test_review_reads_its_data_by_settings_of_their_table(
     assert run("review", "twice.json", "--table.label_columns", '["Gruppe"]') == 2
     assert "'twice.json' cannot be read: it is not a list of records" in capsys.readouterr().err
     assert run("review", "tree.newick", "--table.label_columns", '["Gruppe"]') == 2
-    assert "is of tables, and 'tree.newick' is none; leave it out" in capsys.readouterr().err
+    assert "is of tables; 'tree.newick' is something else. Leave it out" in capsys.readouterr().err
 
 
 def test_a_run_tells_how_the_labels_of_its_table_are_read(

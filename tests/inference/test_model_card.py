@@ -116,6 +116,17 @@ def test_what_is_missing_is_said() -> None:
     assert "none yet: 'labeltree calibrate runs/x'" in silent
 
 
+def test_numbers_of_another_version_of_the_taxonomy_are_said_to_be_of_it() -> None:
+    seen = facts(metrics=None, metrics_before=FACTS["metrics"])
+    evaluation = model_card(seen, CONFIG, "Zoo", FORMATS).split("## Evaluation")[1].split("\n## ")[0]
+    said, numbers = evaluation.split("\n\nOn 40 samples")
+    assert "On this version of the taxonomy the model has not been evaluated" in said
+    assert "those of the version that it was trained on" in said
+    assert "| top-1 | 0.900 [0.800, 0.950] |" in numbers
+    words = " ".join(info_text(seen, Path("runs/x")).split())
+    assert "not evaluated on this version of the taxonomy: " in words
+
+
 def test_texts_have_a_card_of_their_own() -> None:
     model = {**FACTS["model"], "reads": "text", "image_shape": None}
     card = model_card(facts(model=model), CONFIG, "Notes", FORMATS)

@@ -12,6 +12,7 @@ from exported_script import load_exported_script
 from labeltree.cli.main import main
 from labeltree.decisions.classifiers import MergedScores
 from labeltree.errors import RunError
+from labeltree.inference import model_facts
 from labeltree.inference.load_run import load_run
 from labeltree.inference.model import Model
 from labeltree.inference.other_version import run_on
@@ -173,6 +174,18 @@ def test_an_export_answers_on_the_new_tree(
     assert Model(out).predict(files).about["mapping"] == mine.about["mapping"]
 
 
+def test_what_was_measured_before_is_said_to_be_of_the_version_of_then(
+    run: Path, version: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        model_facts, "_metrics", lambda seen, kept: None if seen.base is not None else {"samples": 7}
+    )
+    for options, before in (({}, None), ({"taxonomy": version[0], "mapping": version[1]}, {"samples": 7})):
+        opened = lt.load(run, **options)
+        facts = model_facts.model_facts(opened.decider.run, opened.decider)
+        assert facts["metrics_before"] == before
+
+
 def test_an_export_of_an_export_answers_as_it_did_in_memory(
     run: Path, version: tuple[Path, Path], tmp_path: Path, new_photos: Path
 ) -> None:
@@ -181,7 +194,9 @@ def test_an_export_of_an_export_answers_as_it_did_in_memory(
         tmp_path / "second", ["safetensors"], with_reference=True
     )
     config = json.loads((tmp_path / "second" / "config.json").read_text("utf-8"))
-    config["facts"]["metrics"] = {"split": "test"}
+    measured = {"split": "test", "samples": 7, "classifier": "own", "confidence": 0.95}
+    measured |= {"numbers": [], "by_depth": [0.5]}
+    config["facts"]["metrics"] = measured
     (tmp_path / "second" / "config.json").write_text(json.dumps(config), "utf-8")
     names = ["animal/dog/hound", "animal/cat/tabby/grey", "animal/cat/tabby/red", "flora/rose", "flora/lily"]
     Taxonomy.from_paths(names).save(tmp_path / "third.json")
@@ -191,8 +206,8 @@ def test_an_export_of_an_export_answers_as_it_did_in_memory(
     table = seen.embed(files)
     torch.testing.assert_close(exported.decider.scores(table), seen.decider.scores(table), rtol=0, atol=1e-12)
     assert exported.digest == seen.digest
-    # measured on the version before
-    assert json.loads((tmp_path / "third" / "config.json").read_text("utf-8"))["facts"]["metrics"] is None
+    facts = json.loads((tmp_path / "third" / "config.json").read_text("utf-8"))["facts"]
+    assert (facts["metrics"], facts["metrics_before"]) == (None, measured)
 
 
 def test_decisions_on_other_samples_are_not_replaced_silently(

@@ -130,7 +130,8 @@ def _calibration_parts(calibration: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _metric_parts(facts: Facts, folder: Path) -> list[tuple[str, str]]:
     metrics = facts["metrics"]
     if metrics is None:
-        return [("metrics", f"not evaluated: {_how_to_measure(facts, folder)}")]
+        here = " on this version of the taxonomy" if facts.get("metrics_before") is not None else ""
+        return [("metrics", f"not evaluated{here}: {_how_to_measure(facts, folder)}")]
     head = (
         f"{metrics['samples']:,} samples of split {metrics['split']}, classifier {metrics['classifier']}, "
         f"{metrics['confidence']:.0%} intervals"

@@ -45,7 +45,13 @@ _METRICS = {  # of the classifier that answers, then of embeddings without one
     "tree_accuracy": "tree accuracy",
 }
 _RETRIEVAL = {"recall_at_1": "recall@1", "map_at_r": "MAP@R"}  # of the space that is searched
-_KEPT = ("data", "training", "metrics", "extension")  # what an exported model knows from its run alone
+_KEPT = (
+    "data",
+    "training",
+    "metrics",
+    "metrics_before",
+    "extension",
+)  # what an exported model knows from its run alone
 _LIBRARIES = ("python", "labeltree", "torch", "torchvision", "lightning", "timm", "numpy")
 
 
@@ -93,6 +99,7 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
         "data": _data(run.folder.home, recipe.data) if kept is None else kept.get("data"),
         "training": _training(run) if kept is None else kept.get("training"),
         "metrics": _metrics(run, kept),
+        "metrics_before": None if run.base is None else _metrics(run.base, kept),
         "classifier": None,
         "calibration": None,
         "taxonomy": {

@@ -435,7 +435,7 @@ def _check_table(options: Options, taxonomy: str, table: Mapping[str, Any] | Non
             f"`table` names {', '.join(others)}; of a taxonomy it names {' or '.join(LABEL_SETTINGS)}"
         )
     if not is_table_file(taxonomy):
-        raise options.refusal(f"`table` is of tables, and '{taxonomy}' is none; leave it out")
+        raise options.refusal(f"`table` is of tables; '{taxonomy}' is something else. Leave it out")
     if "sheet" in table and not _is_workbook(taxonomy):
         raise options.refusal(f"`table` names a sheet, and '{taxonomy}' is no workbook (.xlsx); leave it out")
 

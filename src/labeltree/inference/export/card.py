@@ -176,7 +176,7 @@ def _extension(extension: Facts) -> str:
 
 
 def _evaluation(facts: Facts) -> str:
-    metrics = facts["metrics"]
+    metrics, before = facts["metrics"], facts.get("metrics_before")
     if metrics is None and facts.get("extension"):
         return (
             "This model has not been evaluated since it was extended: there are no numbers to judge it by. "
@@ -184,11 +184,22 @@ def _evaluation(facts: Facts) -> str:
             "`labeltree evaluate RUN --data DATA` measures what the extended run answers for other labelled "
             "samples, and `labeltree predict . --data DATA --labelled` what this model does."
         )
+    if metrics is None and before is not None:
+        return (
+            "On this version of the taxonomy the model has not been evaluated: `labeltree predict . --data "
+            "DATA --labelled` measures it on labelled samples that it has not seen. The numbers below are "
+            f"those of the version that it was trained on.\n\n{_numbers(before)}"
+        )
     if metrics is None:
         return (
             "This model has not been evaluated: there are no numbers to judge it by. `labeltree evaluate` on "
             "the run, before the export, puts them here."
         )
+    return _numbers(metrics)
+
+
+def _numbers(metrics: Facts) -> str:
+    """The numbers of an evaluation, and what they were measured on."""
     rows = [f"| metric | value [{metrics['confidence']:.0%} interval] |", "|---|---|"]
     rows += [f"| {number_name(number)} | {number_text(number)} |" for number in metrics["numbers"]]
     rows += [
