@@ -208,6 +208,7 @@ def test_an_export_of_an_export_answers_as_it_did_in_memory(
     assert exported.digest == seen.digest
     facts = json.loads((tmp_path / "third" / "config.json").read_text("utf-8"))["facts"]
     assert (facts["metrics"], facts["metrics_before"]) == (None, measured)
+    assert model_facts.model_facts(exported.decider.run, exported.decider)["metrics_before"] == measured
 
 
 def test_decisions_on_other_samples_are_not_replaced_silently(

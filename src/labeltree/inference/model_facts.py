@@ -99,7 +99,7 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
         "data": _data(run.folder.home, recipe.data) if kept is None else kept.get("data"),
         "training": _training(run) if kept is None else kept.get("training"),
         "metrics": _metrics(run, kept),
-        "metrics_before": None if run.base is None else _metrics(run.base, kept),
+        "metrics_before": _metrics_before(run, kept),
         "classifier": None,
         "calibration": None,
         "taxonomy": {
@@ -301,6 +301,12 @@ def _metrics(run: TrainedRun, kept: Facts | None) -> Facts | None:
         "numbers": numbers,
         "by_depth": [None if math.isnan(value) else value for value in main.answer_by_depth],
     }
+
+
+def _metrics_before(run: TrainedRun, kept: Facts | None) -> Facts | None:
+    """The headline numbers of the version of the taxonomy that the model was on before; None without one."""
+    measured = None if run.base is None else _metrics(run.base, kept)
+    return kept.get("metrics_before") if measured is None and kept is not None else measured
 
 
 def _number(metric: str, title: str, value: float, ends: tuple[float, float]) -> Facts:
