@@ -40,7 +40,7 @@ def test_runs_of_two_versions(
     assert main(runs) != 0
     assert "--taxonomy FILE" in capsys.readouterr().err
     words = ["--taxonomy", given["taxonomy"], "--mapping", f"{first.path}={mapping}"]
-    assert main([*runs, *words]) == 0
+    assert main([*runs, *words[:-1], f"first={mapping}"]) == 0  # by its name
     content = json.loads((tmp_path / "found" / "comparison.json").read_text("utf-8"))
     assert "first" in json.dumps(content)
     assert (first.path / "on-new" / "outcomes.npz").is_file()
@@ -51,7 +51,7 @@ def test_runs_of_two_versions(
     assert "are the same result" in capsys.readouterr().err
     assert main([*runs, *words[2:]]) != 0
     assert main([*runs, "--taxonomy", given["taxonomy"], "--mapping", f"elsewhere={mapping}"]) != 0
-    assert "which is not compared" in capsys.readouterr().err
+    assert "'elsewhere', which is not compared; these are: 'first', 'second'" in capsys.readouterr().err
 
 
 def test_a_mapping_is_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,10 +129,14 @@ def _moved_to_taxonomy(
     from labeltree.taxonomy import load_taxonomy
     from labeltree.taxonomy.versions.between_versions import check_version
 
-    files = {Path(run).resolve(): file for run, file in options.mapping.items()}
-    unknown = set(files) - {Path(path).resolve() for paths in methods.values() for path in paths}
-    if unknown:
-        raise ValueError(f"there is a mapping of '{min(unknown)}', which is not compared")
+    files: dict[Path, str | Path] = {}
+    compared = {Path(path).resolve() for paths in methods.values() for path in paths}
+    for named, file in options.mapping.items():
+        runs = [Path(path).resolve() for path in methods.get(str(named), [named])]
+        if not compared.issuperset(runs):
+            names = ", ".join(f"'{name}'" for name in methods)
+            raise ValueError(f"there is a mapping of '{named}', which is not compared; these are: {names}")
+        files |= dict.fromkeys(runs, file)
     if options.taxonomy is None:
         check_version(None, options.mapping or None)
         return methods

@@ -118,6 +118,8 @@ class Model(OpenedModel):
             texts: Texts, instead of samples or beside them, as in `embed`.
             data: a folder, a table or a data set, instead of samples.
 
+        Answers are on the version of the taxonomy that `lt.load(run, taxonomy=…)` was given.
+
         Raises:
             LabeltreeError: If the run or the samples are missing, unreadable or unsuitable. A run that has
                 not been calibrated, of an earlier version, is calibrated first and needs its data for that.

@@ -63,7 +63,7 @@ class CompareOptions(Options):
         Mapping[Place, Place],
         Option(
             "with `taxonomy`: what became of a run's classes, from 'labeltree taxonomy map'; repeatable",
-            "In Python maps runs to files; for other runs, what is certain is used",
+            "In Python maps runs, or names of methods, to files; for other runs, what is certain is used",
             metavar="RUN=FILE",
             repeat=True,
         ),
