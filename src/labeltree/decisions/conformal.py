@@ -210,8 +210,8 @@ def check_enough(count: int, promise: Promise, what: str = "calibration samples"
         raise DataError(
             f"coverage {promise.coverage:g}{sure} needs at least {needed} {what}, and there are {count}: "
             + (
-                f"ask for a coverage of {advised_coverage(count):g} (at most {largest_coverage(count):g}), "
-                "or calibrate on more"
+                f"ask for a coverage of {advised_coverage(count):g} (up to {largest_coverage(count):g} can "
+                "be promised, with coarser answers), or calibrate on more"
                 if count and not sure
                 else "calibrate on more"
             )

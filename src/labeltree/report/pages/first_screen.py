@@ -156,6 +156,8 @@ def _say_groups(groups: Tensor, group: str) -> list[str]:
     named, without = len(torch.unique(groups[groups >= 0])), int((groups < 0).sum())
     if not named or (group == "group" and named + without == len(groups)):
         return []
+    if group == "group":
+        return [say_count(named + without, group)]
     return [say_count(named, group) + (f" and {without:,} without one" if without else "")]
 
 

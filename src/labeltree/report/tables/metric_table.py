@@ -133,7 +133,7 @@ def aspect_table(result: EvaluationResult, sample: str, samples: str) -> list[Ta
     groups = []
     for measure in ASPECTS:
         if measure.name == "top1" and max(depths, default=1) < 2:
-            continue  # the coarsest group is the label
+            continue  # the main branch is the label
         rows = [_row(result, measure, name, samples) for name in names]
         if any(cell.text != "–" for row in rows for cell in row.cells):
             means = [method.score(f"aspect_{measure.name}", "aspects") for method in result.methods.values()]
