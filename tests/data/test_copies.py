@@ -151,8 +151,8 @@ def test_texts_that_are_the_same_but_for_case_and_blanks_are_one_group(tmp_path:
     groups = source.groups
     assert groups is not None
     assert note_equal_texts(source) == [
-        "3 samples are copies of others (texts that are equal but for case and blanks): copies are one group, "
-        "and stay in one split"
+        "3 samples are copies of others (texts that are equal but for case and blanks): copies are one group"
+        ", and stay in one split"
     ]
     assert [groups[i].tolist() for i in (1, 3, 5)] == [groups[i].tolist() for i in (0, 2, 4)]
     assert len({int(group) for group in groups if group >= 0}) == 3
