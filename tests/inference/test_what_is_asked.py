@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from labeltree.cli.commands import calibrate_command
+from labeltree.cli.commands import calibrate_command, evaluate_command
 from labeltree.decisions import ClassNodes, DecisionRule, TreeCost
 from labeltree.decisions.calibrators import Calibrator
 from labeltree.decisions.choose_classifier import ChosenClassifier
@@ -27,8 +29,9 @@ from labeltree.inference.named_samples import NamedSamples, lacks_groups, with_t
 from labeltree.inference.opened_model import OpenedModel
 from labeltree.inference.predict import Request, _asked, _read_price, _warning
 from labeltree.inference.public_settings import public_encoder
-from labeltree.inference.run_classifiers import other_report
+from labeltree.inference.run_classifiers import evaluate_again, other_report
 from labeltree.options.answer_options import AnswerOptions, EmbedOptions, PredictOptions
+from labeltree.options.evaluation import EvaluateOptions, EvaluationSettings
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 
@@ -144,6 +147,61 @@ def test_a_report_of_the_calibration_before_is_named(
         f"probabilities and thresholds in {file} and the report, such as that of an operating point, are of "
         f"the calibration before; 'labeltree evaluate {tmp_path}' makes them anew\n"
     )
+
+
+class _Asked(Exception):
+    """What `evaluate` was asked."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--question", "bad news=a/b c,d", "--question", "good=e"],
+        [
+            "--question",
+            "x=a",
+            "--option",
+            "node-scores.per=group",
+            "--protocols",
+            "knn",
+            "node-scores",
+        ],
+        [
+            "--protocols",
+            "knn",
+            "--option",
+            "knn.ks=1,5",
+            "--option",
+            "knn.weights=uniform",
+            "--by",
+            "site",
+            "sex",
+        ],
+        ["--frequency-bounds", "3", "20", "--feature-geometry", "euclidean", "--leave-group-out", "never"],
+    ],
+)
+def test_an_evaluation_is_asked_for_again_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    def refuse(options: EvaluateOptions) -> None:
+        raise _Asked(options.settings)
+
+    def settings_by(given: list[str]) -> EvaluationSettings:
+        with pytest.raises(_Asked) as asked:
+            evaluate_command.run([*given, "--quiet"])
+        return asked.value.args[0]
+
+    monkeypatch.setattr("labeltree.api.evaluate", refuse)
+    first = settings_by([str(tmp_path), *words])
+    content = json.loads(json.dumps({"settings": dataclasses.asdict(first)}))
+    RunFolder(tmp_path).metrics.parent.mkdir(parents=True, exist_ok=True)
+    RunFolder(tmp_path).metrics.write_text(json.dumps(content))
+    command = shlex.split(evaluate_again(RunFolder(tmp_path)))
+    assert command[:3] == ["labeltree", "evaluate", str(tmp_path)]
+    again = settings_by(command[2:])
+    assert json.loads(json.dumps(dataclasses.asdict(again))) == content["settings"]
+    assert (len(command) > 3) == bool(words)
 
 
 def test_options_of_a_command_are_those_of_its_job() -> None:

@@ -31,6 +31,7 @@ from labeltree.decisions.searched_space import choose_space
 from labeltree.errors import DataError, RunError, typed
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.run_embeddings import MOST_LEARNED, OwnSamples
+from labeltree.options.evaluation import EvaluationSettings, type_settings
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.runs.run_digests import file_digest
 from labeltree.safe_files import Reader, read_json, read_tensors
@@ -40,6 +41,7 @@ from labeltree.training.network import Network
 __all__ = [
     "OwnScores",
     "classifiers_on",
+    "evaluate_again",
     "other_report",
     "own_scores",
     "run_classifiers",
@@ -285,5 +287,15 @@ def other_report(path: str | Path, chosen: ChosenClassifier) -> str | None:
         return None
     return (
         f"{folder.metrics} and the report show classifier '{shown}', these answers are of '{chosen.name}'; "
-        f"'labeltree evaluate {typed(folder.path)}' brings them in line"
+        f"'{evaluate_again(folder)}' brings them in line"
     )
+
+
+def evaluate_again(folder: RunFolder) -> str:
+    """The command that evaluates a run as before: with its questions, protocols and columns."""
+    command = f"labeltree evaluate {typed(folder.path)}"
+    try:
+        settings = EvaluationSettings(**json.loads(folder.metrics.read_text("utf-8"))["settings"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return command  # another version wrote it
+    return command + type_settings(replace(settings, classifier="auto"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from labeltree.checks import check_choice
+from labeltree.errors import typed
 from labeltree.options.choices import ClassifierChoice, FeatureGeometry, LeaveGroupOut, Subject
 from labeltree.options.schema import (
     Option,
@@ -20,7 +21,7 @@ from labeltree.options.schema import (
 )
 from labeltree.options.shared import NO_TABLE, Classifier, DataPath, ShownProgress, TableSettings, Verify
 
-__all__ = ["EvaluateOptions", "EvaluationSettings"]
+__all__ = ["EvaluateOptions", "EvaluationSettings", "type_settings"]
 
 
 MOST_RESAMPLES = 100_000
@@ -179,6 +180,31 @@ class EvaluationSettings:
             raise ValueError(f"resamples is {self.resamples}; {MOST_RESAMPLES:,} are the most")
 
 
+def type_settings(settings: EvaluationSettings) -> str:
+    """The options of `labeltree evaluate` that ask for the same again, each after a blank.
+
+    Settings that only Python has, such as the number of draws, are left out.
+    """
+    plain = EvaluationSettings()
+    options = {name: dict(chosen) for name, chosen in settings.options.items()}
+    asked = options.get(_QUESTIONS, {}).pop("questions", ())
+    protocols = [name for name in settings.protocols if name != _QUESTIONS or not asked]
+    words = [word for text in asked for word in ("--question", text.replace("+", ","))]
+    words += ["--protocols", *protocols] if protocols else []
+    for name, chosen in options.items():
+        for option, value in chosen.items():
+            several = isinstance(value, tuple | list)
+            words += ["--option", f"{name}.{option}={','.join(map(str, value)) if several else value}"]
+    words += ["--by", *settings.by] if settings.by else []
+    if settings.frequency_bounds:
+        words += ["--frequency-bounds", *map(str, settings.frequency_bounds)]
+    for name in ("classifier", "feature_geometry", "leave_group_out"):
+        if getattr(settings, name) != getattr(plain, name):
+            words += [f"--{name.replace('_', '-')}", getattr(settings, name)]
+    return "".join(f" {typed(word)}" for word in words)
+
+
+_QUESTIONS = "node-scores"  # the protocol that `questions` are put to
 _FOLD = "evaluate a fold by itself"
 _GROUPS = {
     "group_column": "it names a column of embeddings; the groups of a run are named in training, by "
@@ -313,9 +339,8 @@ class EvaluateOptions(EvaluationSettings, Options):
         chosen = {entry.name: getattr(self, entry.name) for entry in fields(EvaluationSettings)}
         if self.questions:
             asked = {"questions": tuple(question.replace(",", "+") for question in self.questions)}
-            name = "node-scores"
-            chosen["options"] = {**self.options, name: {**self.options.get(name, {}), **asked}}
-            chosen["protocols"] = tuple(dict.fromkeys((*self.protocols, name)))
+            chosen["options"] = {**self.options, _QUESTIONS: {**self.options.get(_QUESTIONS, {}), **asked}}
+            chosen["protocols"] = tuple(dict.fromkeys((*self.protocols, _QUESTIONS)))
         return EvaluationSettings(**{**chosen, "classifier": self.classifier or "auto"})
 
     def require_fit(self, subject: Subject) -> None:

@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> None:
     options = read_options(CalibrateOptions, parser.parse_args(arguments))
 
     from labeltree.api import calibrate
-    from labeltree.inference.run_classifiers import other_report
+    from labeltree.inference.run_classifiers import evaluate_again, other_report
     from labeltree.runs import RunFolder
 
     decider = calibrate(options)
@@ -34,7 +34,7 @@ def run(arguments: list[str]) -> None:
     if warning is None and options.data is not None and folder.metrics.is_file():
         warning = (
             f"probabilities and thresholds in {folder.metrics} and the report, such as that of an operating "
-            f"point, are of the calibration before; 'labeltree evaluate {typed(folder.path)}' makes them anew"
+            f"point, are of the calibration before; '{evaluate_again(folder)}' makes them anew"
         )
     if warning is not None:
         print(warning, file=sys.stderr)
