@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from fastapi.testclient import TestClient
@@ -247,6 +248,7 @@ def test_vectors_without_names_are_numbered_in_the_exported_script(run, tmp_path
     rows = predict([*vectors[:2], tmp_path / "one.npy"], 0.5)
     assert [row["sample"] for row in rows] == ["row 1", "row 2", str(tmp_path / "one.npy")]
     assert rows[0]["answer"] == rows[2]["answer"]
+    assert json.loads((tmp_path / "model" / "preprocess.json").read_text())["columns"] == []
     (tmp_path / "new.csv").write_text("f0,f1\n1,2\n")
     (row,) = predict(tmp_path / "new.csv", 0.5)
     assert "no .npy file; 'labeltree predict' reads tables" in row["problem"]
@@ -263,3 +265,29 @@ def test_vectors_are_no_images(folder, run):
         source.load([0])
     with pytest.raises(DataError, match="has vectors, no texts"):
         source.read([0])
+
+
+def test_an_export_reads_the_columns_of_training_by_their_names(tmp_path):
+    """Swapped columns answered otherwise, without a word: which number is which was written nowhere."""
+    vectors, labels = vectors_of(12, 3)
+    names = [f"gene {place}" for place in range(WIDTH)]
+    table = pd.DataFrame(vectors, columns=names)
+    table.assign(label=labels).to_csv(tmp_path / "genes.csv", index=False)
+    settings = {"vector_column": names, "label_columns": ["label"]}
+    run = lt.train(
+        tmp_path / "genes.csv", "tree-ridge", out=tmp_path / "run", table=settings, progress_bar=False
+    )
+    lt.load(run).export(tmp_path / "model", ["onnx"])
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert f"wherever the columns stand: {', '.join(f'`{name}`' for name in names)}." in card
+    predict = load_exported_script(tmp_path / "model").predict
+    rows = predict(list(vectors.astype(np.float32)), 0.5)
+    table[names[::-1]].to_csv(tmp_path / "other.csv", index=False, sep=";")
+    moved = predict(tmp_path / "other.csv", 0.5)
+    assert [row["sample"] for row in moved] == [f"row {place + 1}" for place in range(len(vectors))]
+    assert [row["answer"] for row in moved] == [row["answer"] for row in rows]
+    table.drop(columns="gene 1").to_csv(tmp_path / "fewer.csv", index=False)
+    (row,) = predict(tmp_path / "fewer.csv", 0.5)
+    assert row["problem"] == f"it has no column 'gene 1' (1 of {WIDTH} are missing)"
+    table.astype(object).iloc[:2].replace(table.iloc[0, 0], "n/a").to_csv(tmp_path / "text.csv", index=False)
+    assert [row["problem"] for row in predict(tmp_path / "text.csv", 0.5)] == ["a number is not finite", None]

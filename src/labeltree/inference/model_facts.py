@@ -83,7 +83,10 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
             "reads": network.encoder.modality,
             "image_shape": network.image_shape,
             **(
-                {"vector_width": network.encoder.without_adapter.feature_dim}
+                {
+                    "vector_width": network.encoder.without_adapter.feature_dim,
+                    "vector_columns": list(run.columns.get("vectors", ())),
+                }
                 if network.modality == "vector"
                 else {}
             ),

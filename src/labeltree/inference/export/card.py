@@ -18,6 +18,7 @@ _TASK = {
     "text": "text-classification",
     "vector": "tabular-classification",
 }
+_MOST_COLUMNS = 40  # of vectors, that are listed
 _SAMPLE = {"image": "image.jpg", "text": "a text to classify", "vector": "vector.npy"}
 _FILES = {
     "model.onnx": ("onnx", "the graph, from samples to features, embeddings and class log-probabilities"),
@@ -110,7 +111,7 @@ def _usage(facts: Facts, formats: Sequence[str]) -> list[str]:
     sample = _SAMPLE[reads]
     needs = {"text": " tokenizers", "vector": ""}.get(reads, " pillow")
     given = 'data="features.npz"' if reads == "vector" else f'["{sample}"]'
-    parts = []
+    parts = _columns(facts["model"])
     if "onnx" in formats:
         parts += [
             f"Without labeltree (`pip install onnxruntime numpy{needs}`):",
@@ -130,6 +131,19 @@ def _usage(facts: Facts, formats: Sequence[str]) -> list[str]:
             "# features, embeddings, log_probabilities = graph(inputs)\n```",
         ]
     return parts
+
+
+def _columns(model: Mapping[str, Any]) -> list[str]:
+    """What the numbers of a vector are, if training read them from columns of a table."""
+    names = model.get("vector_columns", ())
+    if len(names) < 2:
+        return []
+    listed = ", ".join(f"`{name}`" for name in names[:_MOST_COLUMNS])
+    rest = f" … `{names[-1]}` (all are in `preprocess.json` and `model.json`)" * (len(names) > _MOST_COLUMNS)
+    return [
+        "A vector holds these numbers, in this order. From a table they are read by these names, wherever "
+        f"the columns stand: {listed}{rest}."
+    ]
 
 
 def _data(data: Mapping[str, Any] | None) -> str:

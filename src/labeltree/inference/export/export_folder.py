@@ -127,7 +127,7 @@ def _write(path: Path, content: Any) -> None:
 def _write_graph(decider: Decider, folder: Path) -> None:
     network = decider.run.network
     _write(folder / "labels.json", labels(decider))
-    _write(folder / "preprocess.json", preprocessing(network))
+    _write(folder / "preprocess.json", preprocessing(network, decider.run.columns.get("vectors", ())))
     tokenizer = tokenizer_text(network)
     if tokenizer is not None:
         (folder / "tokenizer.json").write_text(tokenizer, "utf-8")

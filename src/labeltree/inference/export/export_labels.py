@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -18,7 +19,11 @@ __all__ = ["VERSION", "labels", "preprocessing", "script", "tokenizer_text"]
 
 VERSION = 1
 
-_READS = {"image": "image files", "text": "texts", "vector": "files of one vector (.npy)"}
+_READS = {
+    "image": "image files",
+    "text": "texts",
+    "vector": "files of vectors (.npy), or tables of them (.csv)",
+}
 
 
 def labels(decider: Decider) -> dict[str, Any]:
@@ -57,8 +62,12 @@ def labels(decider: Decider) -> dict[str, Any]:
     }
 
 
-def preprocessing(network: Network) -> dict[str, Any]:
+def preprocessing(network: Network, columns: Sequence[str] = ()) -> dict[str, Any]:
     """The content of `preprocess.json`: how a sample becomes the input of the graph.
+
+    Args:
+        network: The network.
+        columns: The columns of a table that training read vectors from, in their order; empty without one.
 
     Raises:
         RunError: If the encoder's tokens cannot be made without it.
@@ -96,6 +105,7 @@ def preprocessing(network: Network) -> dict[str, Any]:
         return head | {
             "inputs": f"float32 (n, {encoder.feature_dim})",
             "width": encoder.feature_dim,
+            "columns": list(columns) if len(columns) == encoder.feature_dim else [],
             "within_the_graph": "standardised",
         }
     head |= {"inputs": "int64 (n, t), filled up with -1", "least_tokens": LEAST_TOKENS}
