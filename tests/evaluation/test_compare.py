@@ -53,6 +53,22 @@ def test_only_shares_have_an_interval_where_all_samples_agree(tree: Taxonomy) ->
     assert np.isnan([cost.low, cost.high]).all()
 
 
+def test_differences_that_few_groups_make_are_named(tree: Taxonomy) -> None:
+    one = replace(_run(tree, 1, 0.9), groups=np.arange(160) // 8)
+    for differing in (4, 9):
+        right = one.values[TOP1].copy()
+        right[: 8 * differing : 8] = 1 - right[: 8 * differing : 8]
+        other = replace(one, values={TOP1: right})
+        found = compare({"a": replace(one, values={TOP1: one.values[TOP1]}), "b": other}, resamples=50)
+        (part,) = found.metric("top1").differences.values()
+        assert np.isnan(part.low) == (differing < 6)
+        assert not np.isnan(part.p)
+        said = "Fewer than 6 groups differ between methods in 'features top-1 accuracy': such" in " ".join(
+            found.notes
+        )
+        assert said == (differing < 6)
+
+
 def test_answers_count_where_all_runs_were_tested(tree: Taxonomy) -> None:
     """Tables without a split set different halves aside, of which each run was tested on the other."""
     halves = np.arange(160) < 80, (np.arange(160) >= 40) & (np.arange(160) < 120)

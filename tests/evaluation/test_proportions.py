@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import binomtest
+from scipy.stats import binomtest, multinomial
 
 from labeltree.evaluation.statistics import Bootstrap, GroupSums, Interval, RatioColumns, Resampling
 
@@ -29,6 +29,67 @@ def test_a_share_of_single_outcomes_has_the_exact_interval(right: int, count: in
     assert (found.low[0], found.high[0]) == pytest.approx((exact.low, exact.high))
     grouped = interval(outcomes(right, count), np.arange(count))
     assert (grouped.low[0], grouped.high[0]) == pytest.approx((exact.low, exact.high))
+
+
+def difference(
+    first: Floats, second: Floats, groups: NDArray[np.int64] | None = None, side: float = 1.0
+) -> Interval:
+    sums = GroupSums.of(np.stack([first, second], axis=1)[..., None], groups)
+    return Bootstrap(sums, resamples=200, seed=3).interval([side, -side], method="percentile")
+
+
+@pytest.mark.parametrize(("ours", "theirs", "count"), [(0, 0, 12), (4, 0, 50), (7, 3, 60), (30, 25, 80)])
+def test_a_difference_of_shares_joins_the_exact_intervals_of_its_two_sides(
+    ours: int, theirs: int, count: int
+) -> None:
+    """By hand: squares of the reaches of both sides, and twice their product times the correlation."""
+    first, second = np.zeros(count), np.zeros(count)
+    first[:ours], second[ours : ours + theirs] = 1, 1
+    p, q = ours / count, theirs / count
+    of_p, of_q = (binomtest(k, count).proportion_ci(0.95) for k in (ours, theirs))
+    alike = -np.sqrt(p * q / ((1 - p) * (1 - q)))
+    below, above = (p - of_p.low, of_q.high - q), (of_p.high - p, q - of_q.low)
+    reaches = [np.sqrt(a * a + b * b - 2 * alike * a * b) for a, b in (below, above)]
+    found = difference(first, second)
+    assert (found.value[0], found.low[0], found.high[0]) == pytest.approx(
+        (p - q, p - q - reaches[0], p - q + reaches[1])
+    )
+    turned = difference(first, second, side=-1.0)
+    assert (turned.low[0], turned.high[0]) == pytest.approx((-found.high[0], -found.low[0]))
+    alone = difference(first, second, np.arange(count))
+    assert (alone.low[0], alone.high[0]) == pytest.approx((found.low[0], found.high[0]))
+    assert (found.low[0] > 0) == (p - q > reaches[0])
+
+
+def test_a_difference_near_the_ceiling_is_held() -> None:
+    """By all outcomes of 30 samples; draws held it in 80 of 100, and 24 had no interval."""
+    count, (p, q) = 30, (0.02, 0.01)
+    held = 0.0
+    for ours in range(12):
+        for theirs in range(12):
+            first, second = np.zeros(count), np.zeros(count)
+            first[:ours], second[ours : ours + theirs] = 1, 1
+            found = difference(first, second)
+            if found.low[0] <= p - q <= found.high[0]:
+                held += multinomial.pmf([ours, theirs, count - ours - theirs], count, [p, q, 1 - p - q])
+    assert held > 0.95
+
+
+def test_a_difference_that_few_groups_make_has_no_interval() -> None:
+    """Four of 30 patients differed, all in one direction: the interval left 0 out where p was .125."""
+    groups = np.repeat(np.arange(30), 5)
+    for differing in range(3, 9):
+        first, second = np.ones(150), np.ones(150)
+        second[np.flatnonzero(groups < differing)[::2]] = 0
+        found = difference(first, second, groups)
+        assert np.isnan([found.low[0], found.high[0]]).all() == (differing < 6)
+    assert found.low[0] <= found.value[0] <= found.high[0]
+
+
+def test_the_mean_of_two_runs_is_no_difference() -> None:
+    values = np.stack([outcomes(14, 20), outcomes(14, 20)], axis=1)[..., None]
+    bootstrap = Bootstrap(GroupSums.of(values), resamples=50)
+    assert not np.isnan(bootstrap.interval([0.5, 0.5]).low[0])
 
 
 @pytest.mark.parametrize("groups", [1, 2, 5])

@@ -28,6 +28,7 @@ from labeltree.evaluation.result import AttributeResult, EvaluationResult, Proto
 from labeltree.evaluation.rule_table import rule_rows
 from labeltree.evaluation.sample_columns import FEWEST_GROUPS
 from labeltree.metrics.catalogue import metric_name
+from labeltree.taxonomy.naming import some
 
 __all__ = [
     "BEFORE_UNKNOWN",
@@ -529,4 +530,18 @@ def comparison_notes(result: Comparison) -> list[str]:
         "Intervals are about other test samples, not about training again: classifiers and separate "
         "galleries are held fixed."
     )
+    if few := [_label(entry) for entry in result.distinct if _few_differ(entry)]:
+        unit = "groups" if result.grouped else "samples"
+        notes.append(
+            f"Fewer than {FEWEST_GROUPS} {unit} differ between methods in {some(few, 3)}: such a difference "
+            "has no interval; its p-value holds."
+        )
     return notes
+
+
+def _few_differ(entry: MetricComparison) -> bool:
+    """Whether a difference was tested and has no interval, though its two numbers have theirs."""
+    sure = all(not math.isnan(part.low) for part in entry.estimates.values())
+    return sure and any(
+        math.isnan(part.low) and not math.isnan(part.p) for part in entry.differences.values()
+    )

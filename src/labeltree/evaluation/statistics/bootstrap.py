@@ -20,7 +20,12 @@ from labeltree.evaluation.statistics.interval_ends import (
     jackknife_acceleration,
     without_flat,
 )
-from labeltree.evaluation.statistics.proportions import Clusters, count_outcomes, proportion_interval
+from labeltree.evaluation.statistics.proportions import (
+    Clusters,
+    count_outcomes,
+    difference_ends,
+    proportion_interval,
+)
 from labeltree.runs.table_file_columns import number_groups
 
 __all__ = [
@@ -181,12 +186,14 @@ class Bootstrap:
         jackknife over groups, in closed form. `percentile` suits differences: they are hardly skewed, and
         if two runs differ in only a few samples, all in one direction, the bias correction would exclude 0
         too early. Both intervals are widened for few groups as in Hesterberg (2015, Section 5.2): normal
-        quantiles are replaced by √(G/(G−1)) times those of t with G − 1 degrees of freedom.
+        quantiles are replaced by √(G/(G−1)) times those of t with G − 1 degrees of freedom. For a difference,
+        G counts the groups in which the runs differ: the others say nothing of its variance.
 
-        A share of samples of a single run has its exact interval, see `proportion_interval`. If all groups
+        A share of samples of a single run has its exact interval, see `proportion_interval`; a difference of
+        two shares of samples without groups has that of `difference_ends`. If all groups
         agree on 0 or on 1 in another metric between 0 and 1, resampling has no variance; the exact binomial
         interval of G groups (Clopper and Pearson) is used instead. Other metrics have no interval (NaN) if
-        all draws agree, and none has one with fewer than six groups.
+        all draws agree, and none has one with fewer than six groups, or six that differ.
 
         Args:
             contrast: `(r,)` weights of the runs: `[1, -1]` for a difference; None for a single run.
@@ -203,6 +210,9 @@ class Bootstrap:
         if weights.shape != (self.draws.shape[1],):
             raise ValueError(f"contrast has shape {weights.shape} for {self.draws.shape[1]} runs")
         used, groups = np.flatnonzero(weights), self.groups(weights)
+        is_difference = len(used) > 1 and abs(float(weights.sum())) < SAME
+        if is_difference:
+            groups = self._differing(weights)
         weights = weights[used]
         value = _combined(self.sums.ratios[used], weights)
         draws = _combined(self.draws[:, used], weights)
@@ -219,6 +229,9 @@ class Bootstrap:
             share=share,
         )
         interval, outcomes = without_flat(interval, share), self.sums.outcomes
+        if outcomes is not None and sorted(weights) == [-1.0, 1.0]:
+            first, second = used[np.argsort(-weights)]
+            return self._of_two_shares(interval, first, second, confidence)
         if outcomes is None or not np.any(share):
             return interval
         (run,) = used
@@ -227,6 +240,27 @@ class Bootstrap:
         clusters = Clusters.of(metric.ravel(), hits.ravel(), sizes.ravel(), len(value))
         exact = proportion_interval(value, outcomes[run], clusters, confidence)
         return exact.where(np.asarray(share) & ~np.isnan(outcomes[run]), interval)
+
+    def _differing(self, contrast: Floats) -> Floats:
+        """Number `(m,)` of groups in which the two sides of a contrast `(r,)` differ."""
+        used = np.flatnonzero(contrast)
+        parts = (self.sums.numerators[:, used], self.sums.denominators[:, used])
+        differs = [np.abs(_combined(part, contrast[used])) > SAME for part in parts]
+        counts: Floats = np.logical_or(*differs).sum(axis=0).astype(np.float64)
+        return counts
+
+    def _of_two_shares(self, interval: Interval, first: int, second: int, confidence: float) -> Interval:
+        """The interval of a difference, which is exact where it is one of shares of single samples."""
+        assert self.sums.outcomes is not None
+        sizes = self.sums.denominators
+        apart = self.sums.numerators[:, first] - self.sums.numerators[:, second]
+        count = self.sums.outcomes[first]
+        alone = (count == (sizes[:, first] > 0).sum(axis=0)) & ~np.isnan(self.sums.outcomes[second])
+        alone &= (sizes[:, first] == sizes[:, second]).all(axis=0)
+        of = np.where(alone, count, np.inf)
+        ours, theirs = ((side * apart > SAME).sum(axis=0) / of for side in (1.0, -1.0))
+        low, high = difference_ends(ours, theirs, np.where(alone, count, 1.0), confidence)
+        return Interval(interval.value, low, high, interval.error).where(alone, interval)
 
     def groups(self, contrast: Floats) -> Floats:
         """Number `(m,)` of groups that count in each metric, in any run of a contrast `(r,)`."""
