@@ -17,7 +17,7 @@ pytest.importorskip("fastapi")
 
 from labeltree.errors import DataError
 from labeltree.serving import ServiceSettings
-from labeltree.serving.explorer import explorer_pictures, maps
+from labeltree.serving.explorer import explorer_pictures, maps, open_explorer
 from labeltree.serving.explorer.collection import Dials, Found
 from labeltree.serving.explorer.corrections_file import CorrectionsFile, read_suspects
 from labeltree.serving.explorer.explorer_app import _find_node
@@ -469,16 +469,45 @@ def test_answers_of_an_index_are_nodes_by_number_or_path() -> None:
     assert _predictions([3, None, 4, -1, 0], tree).tolist() == [3, -1, -1, -1, 0]  # type: ignore[union-attr]
 
 
-def test_an_index_is_called_by_its_folder_and_pictures_lie_in_the_data(tmp_path: Path) -> None:
+def test_an_index_is_called_by_its_folder_and_pictures_lie_in_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for where, name in (("/p/run/index", "run"), ("/p/photos", "photos"), ("s3://bucket/photos", "photos")):
         index: Any = SimpleNamespace(where=where)
         assert _name_of(index) == name
     (tmp_path / "table.csv").write_text("")
 
+    later = tmp_path / "later"
+    later.mkdir()
+    added: list[str | None] = []
+
     def folders(data: Path | str) -> list[Path]:
-        engine: Any = SimpleNamespace(model=SimpleNamespace(recipe=SimpleNamespace(data=str(data))))
+        run: Any = SimpleNamespace(folder=SimpleNamespace(home=SimpleNamespace(path=tmp_path)))
+        model = SimpleNamespace(recipe=SimpleNamespace(data=str(data)), run=run)
+        engine: Any = SimpleNamespace(model=model)
         return _folders_of(engine)
+
+    def extensions(path: Path) -> list[Any]:
+        assert path == tmp_path
+        return [SimpleNamespace(record={"data": data}) for data in added]
+
+    monkeypatch.setattr(open_explorer, "extensions_of", extensions)
 
     assert _folders_of(None) == []
     assert folders(tmp_path) == folders(tmp_path / "table.csv") == [tmp_path]
     assert folders("cifar100") not in ([Path()], [tmp_path])
+    added += [str(later), None]  # classes may be added by their names alone
+    assert folders(tmp_path / "table.csv") == [tmp_path, later]
+
+
+def test_a_file_outside_the_folders_is_not_drawn_as_another_sample(tmp_path: Path) -> None:
+    """The number of a sample of an extension may be that of another one in the data of the run."""
+    (tmp_path / "later").mkdir()
+    (tmp_path / "later" / "owl.png").write_bytes(square((9, 9, 9)))
+    paths = [str(tmp_path / "later" / "owl.png"), "test/7"]
+    drawn = np.full((3, 80, 80), 200, np.uint8)
+    pictures = Pictures(paths, [tmp_path / "run"], ServiceSettings(), lambda row: drawn)
+    with pytest.raises(DataError, match="outside the folders of the data; name its folder by --images"):
+        pictures.get(0, 64)
+    assert pictures.get(1, 64)
+    assert Pictures(paths, [tmp_path / "later"], ServiceSettings(), lambda row: drawn).get(0, 64)

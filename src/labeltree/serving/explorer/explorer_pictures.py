@@ -107,7 +107,8 @@ class Pictures:
             if self._draw is not None and not path.is_file():  # a name within a data set
                 return self._draw(row)
         except DataError:
-            if self._draw is None:
+            named = "" if self._paths is None else str(self._paths[row]).partition("\0")[0]
+            if self._draw is None or (named and Path(named).is_file()):  # it is no name within a data set
                 raise
             return self._draw(row)
         try:

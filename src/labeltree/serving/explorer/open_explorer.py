@@ -16,6 +16,7 @@ from labeltree.cache import data_home
 from labeltree.data.correction_rounds import CorrectionRounds
 from labeltree.decisions.choose_classifier import classifier_words
 from labeltree.errors import DataError, LabeltreeError
+from labeltree.inference.extend import extensions_of
 from labeltree.options.schema import as_place, takes
 from labeltree.options.serving import ExploreOptions
 from labeltree.runs import RunFolder
@@ -280,10 +281,9 @@ def _drawer(engine: Engine, index: Index) -> Callable[[int], Array] | None:
 
 
 def _folders_of(engine: Engine | None) -> list[Path]:
-    """Where the images of a run may lie: in its data, or in the cache of the named data sets."""
+    """Where images of a run may lie: in its data, in those of its extensions, in the cache of data sets."""
     if engine is None:
         return []
-    data = Path(engine.model.recipe.data)
-    if data.is_dir():
-        return [data]
-    return [data.parent] if data.is_file() else [data_home()]
+    later = [each.record.get("data") for each in extensions_of(engine.model.run.folder.home.path)]
+    places = [Path(data) for data in (engine.model.recipe.data, *later) if isinstance(data, str)]
+    return [place if place.is_dir() else place.parent if place.is_file() else data_home() for place in places]
