@@ -191,7 +191,7 @@ class Answered:
         drift = ""
         if isinstance(self.drift, str):
             drift = f"not tested whether these samples are like those of training: {self.drift}"
-        elif self.drift is not None and self.drift.alarms():
+        elif self.drift is not None:
             drift = self.drift.sentence()
         rests_on = self.rests_on if len(self.answers) else ""  # of no answer nothing is promised
         said = [self.classifier if full else "", rests_on, self.warning or "", drift]

@@ -87,7 +87,8 @@ def export_model(
     if not with_reference and decider.novelty is not None:
         _log.warning(
             "the exported model cannot tell samples of unknown classes, as the run can: it names them like "
-            "known ones. With --with-reference (embeddings of samples, without names) it can, in labeltree"
+            "known ones. Nor can it answer for groups (--per), test for drift, or be calibrated again. With "
+            "--with-reference (embeddings of samples, without names) it can, in labeltree"
         )
     return target
 
