@@ -250,13 +250,13 @@ class Bootstrap:
         return counts
 
     def _of_two_shares(self, interval: Interval, first: int, second: int, confidence: float) -> Interval:
-        """The interval of a difference, which is exact where it is one of shares of single samples."""
+        """The interval of a difference, exact where shares of single samples differ in any of these."""
         assert self.sums.outcomes is not None
         sizes = self.sums.denominators
         apart = self.sums.numerators[:, first] - self.sums.numerators[:, second]
         count = self.sums.outcomes[first]
         alone = (count == (sizes[:, first] > 0).sum(axis=0)) & ~np.isnan(self.sums.outcomes[second])
-        alone &= (sizes[:, first] == sizes[:, second]).all(axis=0)
+        alone &= (sizes[:, first] == sizes[:, second]).all(axis=0) & (np.abs(apart) > SAME).any(axis=0)
         of = np.where(alone, count, np.inf)
         ours, theirs = ((side * apart > SAME).sum(axis=0) / of for side in (1.0, -1.0))
         low, high = difference_ends(ours, theirs, np.where(alone, count, 1.0), confidence)
