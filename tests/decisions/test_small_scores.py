@@ -6,10 +6,13 @@ import pytest
 import torch
 
 from labeltree.decisions import ClassNodes
+from labeltree.decisions.answers import answer_scores
 from labeltree.decisions.calibration_check import check_calibration, soften_few
 from labeltree.decisions.calibrators import fit_calibrator, mean_label_loss, smoothed_temperature
 from labeltree.decisions.classifiers import PrototypeScores, classify, merging_temperature, remap_classes
+from labeltree.decisions.ridge_scores import ridge_scores_from
 from labeltree.decisions.rule import fit_rule
+from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -180,3 +183,23 @@ def test_the_depth_without_information_is_named():
     check = fit_rule(scores.double(), TREE.leaves[places], classes, calibration="depth").check
     assert check.uninformative == (2,)
     assert f"carry no information at depth 2 on these {check.samples} labelled" in check.sentence
+
+
+def test_a_class_beyond_the_scores_of_a_ridge_head_is_refused() -> None:
+    tensors = {
+        "classes": torch.tensor([1, 2]), "columns": torch.tensor([0, 2]),
+        "weight": torch.zeros(4, 3, dtype=torch.float64), "bias": torch.zeros(3, dtype=torch.float64),
+        "calibration": torch.ones(2, 3, dtype=torch.float64),
+    }  # fmt: skip
+    assert ridge_scores_from(tensors).columns.tolist() == [0, 2]
+    for column in (3, -1):
+        with pytest.raises(DataError, match="do not go together"):
+            ridge_scores_from(tensors | {"columns": torch.tensor([0, column])})
+
+
+def test_an_answer_at_an_inner_label_is_the_label() -> None:
+    tree = Taxonomy.from_paths(["a/x", "a/y", "b"])
+    inner, leaf = tree.encode(["a", "a/x"]).tolist()
+    scores = answer_scores(torch.tensor([inner, leaf, inner]), torch.tensor([inner, leaf, leaf]), tree)
+    assert scores["right_leaf"] == pytest.approx(2 / 3)
+    assert scores["coverage"] == 1

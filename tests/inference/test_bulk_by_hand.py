@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import json
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -252,3 +254,18 @@ def test_sums_are_of_readable_samples_with_a_label() -> None:
     assert sums.labels[:, 0].tolist() == [1, 3]
     with pytest.raises(ValueError, match="name their column"):
         BatchModel.moments(SimpleNamespace(_labels=None), "batch")  # type: ignore[arg-type]
+
+
+def test_what_a_process_says_is_kept_as_it_says_it() -> None:
+    lines = [
+        {"counts": ["embedding d", 3, 8]},
+        {"done": dataclasses.asdict(BulkDone("out", 8, 7, 0, 1, 7, 2.5, True))},
+    ]
+    heard: Any = launch_processes._Process.__new__(launch_processes._Process)
+    heard._process = SimpleNamespace(stdout=[json.dumps(line) for line in lines])
+    heard._listen()
+    assert (heard.message, heard.counts) == ("embedding d", (3, 8))
+    assert heard.done == done
+    heard._process = SimpleNamespace(stdout=[json.dumps({"error": {"kind": "DataError", "message": "m"}})])
+    heard._listen()
+    assert heard.error == {"kind": "DataError", "message": "m"}

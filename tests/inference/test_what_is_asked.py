@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -432,3 +433,26 @@ def test_which_samples_promises_rest_on() -> None:
 )
 def test_an_export_names_no_place_of_an_encoder(name: str, public: str) -> None:
     assert public_encoder(name) == public
+
+
+@pytest.mark.parametrize(("split", "verify"), [(None, False), ("test", False), ("test", True)])
+def test_answers_verify_the_samples_of_a_run_where_that_is_asked(
+    monkeypatch: pytest.MonkeyPatch, split: Any, verify: bool
+) -> None:
+    """On its own version of the taxonomy and on another one."""
+    told = []
+
+    def opened(what: str, result: Any) -> Callable[..., Any]:
+        return lambda *given, own_data, verify: told.append((what, own_data, verify)) or result
+
+    monkeypatch.setattr(predict, "load_run", opened("run", "a run"))
+    monkeypatch.setattr(predict, "run_on", lambda run, taxonomy, mapping: run)
+    monkeypatch.setattr(predict, "open_decider", opened("decider", None))
+    monkeypatch.setattr(predict, "check_version", lambda taxonomy, mapping: None)
+    monkeypatch.setattr(predict, "_warning", lambda decider, of_own_samples: None)
+    monkeypatch.setattr(predict, "answer_with", lambda *given, **more: None)
+    data = {"split": split} if split else {"data": "d"}
+    predict.answer(PredictOptions("run", verify=verify, **data))
+    predict.answer(PredictOptions("run", verify=verify, taxonomy="t.json", **data))
+    own = split is not None
+    assert told == [("decider", own, verify), ("run", own, verify), ("decider", own, verify)]

@@ -13,6 +13,7 @@ import torch
 
 from labeltree.decisions.drift import Seen
 from labeltree.errors import DataError
+from labeltree.inference import run_embeddings
 from labeltree.inference.bulk.likeness import DRAWN, PartDraw, tell_drift
 from labeltree.inference.decider import Decider
 from labeltree.inference.hub.push_export import _explained, _refuse_places
@@ -161,3 +162,20 @@ def test_the_split_that_is_answered(split: str | None, opened: str, monkeypatch:
     decider: Any = SimpleNamespace(run=SimpleNamespace(source=Own()))
     _open(decider, Request(split=split))
     assert asked == [opened]
+
+
+def test_a_kept_table_is_made_anew_where_samples_are_verified(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kept, made = rows([1, 2]), rows([3, 4])
+    kept.save(tmp_path / "trained.npz", TREE)
+    monkeypatch.setattr(run_embeddings, "_is_kept", lambda name, run: True)
+    monkeypatch.setattr(run_embeddings, "_make_table", lambda name, run, progress: made)
+    source = SimpleNamespace(attributes={}, groups=None, group_names=None)
+    folder = SimpleNamespace(embeddings=lambda name: tmp_path / f"{name}.npz")
+    run: Any = SimpleNamespace(source=source, folder=folder, taxonomy=TREE, weights_digest="w")
+    found = [run_embeddings._kept_table("trained", run, None, verify=verify) for verify in (False, True)]
+    of_both = [kept.embeddings.tolist(), made.embeddings.tolist()]
+    assert [table.embeddings.tolist() for table in found] == of_both
+    again = run_embeddings._kept_table("trained", run, None, verify=False)
+    assert again.embeddings.tolist() == made.embeddings.tolist(), "what was made is kept"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import nan
 from typing import Any
 
@@ -26,7 +27,13 @@ from labeltree.report.comparison_words import (
     verdict,
 )
 from labeltree.report.pages import comparison_page
-from labeltree.report.pages.comparison_page import _differences, _own_samples, _row, difference_tree
+from labeltree.report.pages.comparison_page import (
+    _differences,
+    _node,
+    _own_samples,
+    _row,
+    difference_tree,
+)
 
 
 def difference(value: float, p: float, corrected: float | None = None) -> Difference:
@@ -230,3 +237,11 @@ def test_a_tree_of_differences_is_unfolded_to_what_is_significant() -> None:
         "Every method on all its own test samples, including those that others do not have. For several "
         "runs, the mean."
     )
+
+
+def test_where_less_is_better_a_lower_number_points_to_the_right() -> None:
+    less = replace(branch("x", 1, {"b": difference(-0.2, 0.01)}), larger_is_better=False)
+    cell = _node(less, ("x",), "a", 0.4).cells[0]
+    assert (cell.right, cell.verdict, cell.share) == (True, "better", pytest.approx(0.5))
+    more = replace(less, larger_is_better=True)
+    assert not _node(more, ("x",), "a", 0.4).cells[0].right

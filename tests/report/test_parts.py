@@ -24,13 +24,13 @@ from labeltree.report.charts.bar_charts import (
     dot_chart,
     line_chart,
 )
-from labeltree.report.charts.figures import depth_figure
+from labeltree.report.charts.figures import _hp_chart, depth_figure
 from labeltree.report.charts.grid_charts import Band, band_chart, cell_chart
 from labeltree.report.charts.map_projection import Plane, draw_plane, project
 from labeltree.report.charts.node_names import NodeNames
 from labeltree.report.charts.tree_colours import BRANCH_LIMIT, TreeColours, nearness_colour, oklch
 from labeltree.report.cross_validation import _numbers
-from labeltree.report.pages.document import prose
+from labeltree.report.pages.document import Heading, Text, prose, to_html
 from labeltree.report.pages.number_tiles import tiles
 from labeltree.report.shown_samples.encode_pictures import picture
 from labeltree.report.shown_samples.searches import (
@@ -498,3 +498,27 @@ def test_every_method_is_searched_in_its_own_space() -> None:
     (tile,) = (tile for tile in tiles(result) if "in a search" in tile.title)
     assert (tile.number, tile.others) == ("80.0\u202f%", [("theirs", "60.0\u202f%")])
     assert tile.note == "why so"
+
+
+def test_the_curve_of_hierarchical_precision_is_drawn_for_both_screens() -> None:
+    wide, narrow = str(_hp_chart([Line("a", [0.2, 0.4, 0.6], 0)])).split('<div class="on-narrow">')
+    widths = [float(re.findall(r'viewBox="0 0 ([\d.]+)', part)[0]) for part in (wide, narrow)]
+    assert widths[1] < widths[0]
+
+
+def test_a_page_has_its_heading_once() -> None:
+    page = to_html([Heading("A study"), Text("One sentence.")])
+    assert len(re.findall(r"<h1\b", page)) == page.count("A study</h1>") == 1
+    assert "One sentence." in page
+
+
+def test_samples_of_one_inner_node_are_no_step_apart() -> None:
+    taxonomy = Taxonomy.from_paths(["a/x", "a/y", "b"])
+    inner, leaf, other = taxonomy.encode(["a", "a/x", "b"]).tolist()
+    samples = SimpleNamespace(
+        table=SimpleNamespace(nodes=torch.tensor([inner, inner, leaf, other])), draw=lambda rows: ({}, {})
+    )
+    search = Search(0, torch.tensor([1, 2, 3]), torch.zeros(3), alike_exist=1)
+    (row,) = search_rows([search], samples, taxonomy, NodeNames(taxonomy))  # type: ignore[arg-type]
+    assert [card.steps for card in row.results] == [0, 1, 2]
+    assert [card.sign for card in row.results] == ["✓", "1\u2009↑", "2\u2009↑"]

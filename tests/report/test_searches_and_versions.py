@@ -349,3 +349,21 @@ def test_a_search_is_asked_all_that_was_given(monkeypatch: pytest.MonkeyPatch) -
     assert found.taxonomy is TREE
     search_index(SearchOptions("here", texts=["t"]))
     assert (asked["within"], asked["not_within"], asked["exact"]) == (None, None, None)
+
+
+def test_answers_of_the_own_classifier_are_carried_to_another_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[Any] = []
+
+    def carried(table: Any, change: Any, name: str, own_scores: Any) -> Any:
+        told.append((table, change, name, own_scores))
+        return table
+
+    monkeypatch.setattr(other_taxonomy, "carry_over", carried)
+    old, new = Taxonomy.from_paths(["a/x", "b"]), Taxonomy.from_paths(["a/x", "c"])
+    step = OtherTaxonomy.between(old, new, None, "new.json")
+    table = EmbeddingTable(torch.zeros(2, 3), torch.tensor([1, 2]))
+    scores: Any = object()
+    step.table(table, scores)
+    assert told == [(table, step.change, "'new.json'", scores)]

@@ -369,6 +369,8 @@ def test_of_many_methods_the_best_is_named() -> None:
     said = comparison_verdict(many)
     assert [each[:13] for each in said[:3]] == ["e is better t", "f is worse th", "b and a do no"]
     assert said[3] == "The table has 2 further methods."
+    one = compare({name: outcomes(400, wrong[name]) for name in "abcde"}, resamples=99)
+    assert "The table has 1 further method." in comparison_verdict(one)
     enough = compare({name: outcomes(400, wrong[name]) for name in "abcd"}, resamples=99)
     assert not any("further" in each for each in comparison_verdict(enough)), "all are named"
     few = compare({name: outcomes(400, wrong[name]) for name in "abe"}, resamples=99)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import socket
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -456,4 +457,5 @@ def test_addresses_of_this_machine_and_ports_are_known() -> None:
             pass
     with bound("127.0.0.1", 0) as listener:
         assert listener.getsockname()[1] > 0
+        assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR), "else a restart waits for minutes"
     assert listener.fileno() == -1, "it is closed"
