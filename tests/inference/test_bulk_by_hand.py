@@ -257,10 +257,8 @@ def test_sums_are_of_readable_samples_with_a_label() -> None:
 
 
 def test_what_a_process_says_is_kept_as_it_says_it() -> None:
-    lines = [
-        {"counts": ["embedding d", 3, 8]},
-        {"done": dataclasses.asdict(BulkDone("out", 8, 7, 0, 1, 7, 2.5, True))},
-    ]
+    done = BulkDone("out", 8, 7, 0, 1, 7, 2.5, True)
+    lines = [{"counts": ["embedding d", 3, 8]}, {"done": dataclasses.asdict(done)}]
     heard: Any = launch_processes._Process.__new__(launch_processes._Process)
     heard._process = SimpleNamespace(stdout=[json.dumps(line) for line in lines])
     heard._listen()
