@@ -508,7 +508,7 @@ def test_the_curve_of_hierarchical_precision_is_drawn_for_both_screens() -> None
 
 def test_a_page_has_its_heading_once() -> None:
     page = to_html([Heading("A study"), Text("One sentence.")])
-    assert len(re.findall(r"<h1\b", page)) == page.count("A study</h1>") == 1
+    assert len(re.findall("<h[1-6][^>]*>A study<", page)) == 1
     assert "One sentence." in page
 
 
