@@ -231,7 +231,7 @@ class Bootstrap:
         interval, outcomes = without_flat(interval, share), self.sums.outcomes
         if outcomes is not None and sorted(weights) == [-1.0, 1.0]:
             first, second = used[np.argsort(-weights)]
-            return self._of_two_shares(interval, first, second, confidence)
+            return self._difference_of_shares(interval, first, second, confidence)
         if outcomes is None or not np.any(share):
             return interval
         (run,) = used
@@ -249,7 +249,9 @@ class Bootstrap:
         counts: Floats = np.logical_or(*differs).sum(axis=0).astype(np.float64)
         return counts
 
-    def _of_two_shares(self, interval: Interval, first: int, second: int, confidence: float) -> Interval:
+    def _difference_of_shares(
+        self, interval: Interval, first: int, second: int, confidence: float
+    ) -> Interval:
         """The interval of a difference, exact where shares of single samples differ in any of these."""
         assert self.sums.outcomes is not None
         sizes = self.sums.denominators
