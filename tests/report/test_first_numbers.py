@@ -419,7 +419,7 @@ def test_every_row_is_of_its_representation_and_method() -> None:
 def test_warnings_and_reasons_are_given_at_their_limits() -> None:
     assert first_screen._warnings("open", [20, 15, 30, 25, 0], "image") == []
     assert first_screen._warnings("open", [20, 14, 30, 25, 0], "image") == [
-        "Only 19 images called open: the PPV is uncertain."
+        "Few images: 19 called open (PPV). This rate is uncertain."
     ]
     more = promised(0.9, 0.95, (nan, nan), {"test samples of classes that were not learned": 3})
     assert plain(promise_sentence(more)) == "95.0 % of the answers hold the truth; 90 % were promised."

@@ -278,22 +278,20 @@ def _range(low: float, high: float) -> str:
 
 def _warnings(name: str, numbers: Sequence[int | None], unit: str) -> list[str]:
     """What to be careful about: no cases, or few."""
-    positive, _, negative, _, _ = numbers
-    warnings = []
-    for count, what, rate in ((positive, "positive", "sensitivity"), (negative, "negative", "specificity")):
-        if count == 0:
-            warnings.append(f"No {unit} is {what}: the {rate} is not defined.")
-        elif count is not None and count < FEW_CASES:
-            warnings.append(f"Only {say_count(count, f'{what} {unit}')}: the {rate} is uncertain.")
-    if None not in numbers:
-        positive, hit, negative, cleared, _ = (number or 0 for number in numbers)
-        for count, what, rate in (
-            (hit + negative - cleared, f"called {name}", "PPV"),
-            (positive - hit + cleared, "cleared", "NPV"),
-        ):
-            if count < FEW_CASES:
-                warnings.append(f"Only {say_count(count, unit)} {what}: the {rate} is uncertain.")
-    return warnings
+    positive, hit, negative, cleared, _ = numbers
+    cases = [(positive, "positive", "sensitivity"), (negative, "negative", "specificity")]
+    said = [f"No {unit} is {what}: the {rate} is not defined." for count, what, rate in cases if count == 0]
+    cases = [case for case in cases if case[0] != 0]
+    if positive is not None and hit is not None and negative is not None and cleared is not None:
+        cases.append((hit + negative - cleared, f"called {name}", "PPV"))
+        cases.append((positive - hit + cleared, "cleared", "NPV"))
+    few = [
+        f"{count:,} {what} ({rate})" for count, what, rate in cases if count is not None and count < FEW_CASES
+    ]
+    if few:
+        rates = "This rate is" if len(few) == 1 else "These rates are"
+        said.append(f"Few {unit}s: {', '.join(few)}. {rates} uncertain.")
+    return said
 
 
 def promise_sentence(result: EvaluationResult) -> str:
