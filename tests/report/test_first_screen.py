@@ -112,7 +112,8 @@ def test_few_cases_and_none_are_said(result: EvaluationResult) -> None:
     (panel,) = question_panels(replace(result, methods={result.name: main}), "image")
     assert panel.warnings == [
         "No image is positive: the sensitivity is not defined.",
-        "Few images: 7 negative (specificity), 2 called open (PPV), 5 cleared (NPV). These rates are uncertain.",
+        "Few images: 7 negative (specificity), 2 called open (PPV), 5 cleared (NPV). These rates are "
+        "uncertain.",
     ]
     assert (panel.rates[0].value, panel.rates[0].interval) == ("–", "not defined here")
     assert panel.rates[1].few
