@@ -194,9 +194,15 @@ def test_a_label_below_a_node_is_not_that_node() -> None:
     assert path_in_tree(("z", "w"), tree, beside=["a/x"]).path == ("z", "w"), "of two names one is a branch"
 
 
-@pytest.mark.parametrize(("alarms", "told"), [(True, ["They differ."]), (False, [])])
-def test_drift_is_a_caveat_where_it_alarms(alarms: bool, told: list[str]) -> None:
-    drift: Any = SimpleNamespace(alarms=lambda: alarms, sentence=lambda: "They differ.")
+@pytest.mark.parametrize(
+    ("drift", "told"),
+    [
+        (SimpleNamespace(sentence=lambda: "No difference is found."), ["No difference is found."]),
+        ("too few", ["not tested whether these samples are like those of training: too few"]),
+        (None, []),
+    ],
+)
+def test_what_the_test_for_drift_found_is_said(drift: Any, told: list[str]) -> None:
     one = torch.ones(1)
     guess = torch.tensor([[X]])
     answers = Answers(torch.tensor([X]), one.double(), one.bool(), guess, one[:, None].double())
