@@ -228,8 +228,8 @@ def test_coverages_that_so_many_can_promise() -> None:
     with pytest.raises(DataError) as told:
         check_enough(18, Promise(0.95), "calibration lesions")
     assert str(told.value) == (
-        "coverage 0.95 needs at least 19 calibration lesions, and there are 18: ask for a coverage of 0.9 (up "
-        "to 0.9473 can be promised, with coarser answers), or calibrate on more"
+        "coverage 0.95 needs at least 19 calibration lesions, and there are 18: ask for a coverage of 0.9 "
+        "(up to 0.9473 can be promised, with coarser answers), or calibrate on more"
     )
     with pytest.raises(DataError, match=r"and there are 0: calibrate on more$"):
         check_enough(0, Promise(0.9))
